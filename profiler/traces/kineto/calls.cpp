@@ -71,7 +71,7 @@ std::vector<std::int64_t> forward_starts(const Trace& trace) {
 /// The iterations of a trace without steps. One ends with the last update before the next backward pass, or
 /// else where a forward pass follows a backward pass. Without any of both the trace is one.
 std::vector<Step> unmarked_steps(const Trace& trace) {
-  Step whole = {INT64_MAX, INT64_MIN};
+  Span whole = {INT64_MAX, INT64_MIN};
   std::vector<std::int64_t> after_updates;
   std::vector<std::int64_t> after_backwards;
   std::int64_t update_end = INT64_MIN;
@@ -81,7 +81,7 @@ std::vector<Step> unmarked_steps(const Trace& trace) {
   auto start = starts.begin();
   for (const Range& range : trace.ranges) {
     const std::string_view name = trace.texts[range.name];
-    whole = {std::min(whole.start_ns, range.start_ns), std::max(whole.end_ns, range.end_ns)};
+    whole = {std::min(whole.first, range.start_ns), std::max(whole.second, range.end_ns)};
     for (; start != starts.end() && *start <= range.start_ns; ++start) {
       if (backward_end == INT64_MIN || *start < backward_end) continue;
       after_backwards.push_back(*start);
@@ -96,12 +96,12 @@ std::vector<Step> unmarked_steps(const Trace& trace) {
     }
     if (is_accumulation(name)) backward_end = std::max(backward_end, range.end_ns);
   }
-  if (whole.start_ns > whole.end_ns) return {};
-  std::vector<Step> out = {{whole.start_ns, whole.end_ns + 1}};
+  if (whole.first > whole.second) return {};
+  std::vector<Step> out = {{.start_ns = whole.first, .end_ns = whole.second + 1, .may_be_partial = true}};
   for (const std::int64_t end : after_updates.empty() ? after_backwards : after_updates) {
     if (end <= out.back().start_ns) continue;
     out.back().end_ns = end;
-    out.push_back({end, whole.end_ns + 1});
+    out.push_back({.start_ns = end, .end_ns = whole.second + 1});
   }
   return out;
 }

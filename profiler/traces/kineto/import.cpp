@@ -23,6 +23,7 @@
 #include "profiler/traces/kineto/micro_batches.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
 #include "profiler/traces/kineto/shapes.hpp"
+#include "profiler/traces/kineto/used_steps.hpp"
 
 namespace kineto {
 namespace {
@@ -91,11 +92,9 @@ std::string largest_other(const Calls& calls) {
                            static_cast<double>(largest->second) / 1e6);
 }
 
-/// Medians over the iterations of a trace; us.
+/// Medians over the iterations that are used; us.
 struct Measured {
-  std::size_t iterations = 0;
   double length = 0;
-  double spread = 0;
   double alone = 0;   ///< without exposed communication
   double device = 0;  ///< what the GPU does itself
   double layers = 0;  ///< kernels of layers
@@ -111,19 +110,20 @@ struct Measured {
   double exposed() const { return std::max(0.0, length - alone); }
 };
 
+/// The medians over iterations of which the host is known, or all if it is of none.
 Measured measured(const std::vector<Iteration>& iterations, bool knows_host) {
-  const auto of = [&](auto&& value) {
+  const bool any_next =
+      std::any_of(iterations.begin(), iterations.end(), [](const Iteration& each) { return each.has_next; });
+  const auto of = [&](auto&& value, bool needs_next = false) {
     std::vector<double> out;
     out.reserve(iterations.size());
-    for (const Iteration& each : iterations) out.push_back(value(each));
+    for (const Iteration& each : iterations)
+      if (each.has_next || !needs_next || !any_next) out.push_back(value(each));
     return out;
   };
-  const std::vector<double> lengths = of([](const Iteration& each) { return each.length_us; });
   const auto synchronizing = std::count_if(iterations.begin(), iterations.end(),
                                            [](const Iteration& each) { return each.synchronizes; });
-  return {.iterations = iterations.size(),
-          .length = median(lengths),
-          .spread = spread(lengths),
+  return {.length = median(of([](const Iteration& each) { return each.length_us; })),
           .alone = median(of([](const Iteration& each) { return each.alone_us(); })),
           .device = median(of([](const Iteration& each) { return each.device_us(); })),
           .layers = median(of([](const Iteration& each) { return each.layers_us; })),
@@ -131,13 +131,43 @@ Measured measured(const std::vector<Iteration>& iterations, bool knows_host) {
           .optimizer = median(of([](const Iteration& each) { return each.optimizer_us; })),
           .optimizer_wait = median(of([](const Iteration& each) { return each.optimizer_wait_us; })),
           .wait = median(of([](const Iteration& each) { return each.wait_us; })),
-          .idle = median(of([](const Iteration& each) { return each.idle_us; })),
-          .host = median(of([](const Iteration& each) { return each.host_us; })),
-          .host_update = median(of([](const Iteration& each) { return each.host_update_us; })),
+          .idle = median(of([](const Iteration& each) { return each.idle_us; }, true)),
+          .host = median(of([](const Iteration& each) { return each.host_us; }, true)),
+          .host_update = median(of([](const Iteration& each) { return each.host_update_us; }, true)),
           .synchronizes = 2 * synchronizing >= static_cast<std::ptrdiff_t>(iterations.size()),
-          .knows_host = knows_host &&
-                        std::all_of(iterations.begin(), iterations.end(),
-                                    [](const Iteration& each) { return each.has_next && each.host_us > 0; })};
+          .knows_host = knows_host && any_next &&
+                        std::all_of(iterations.begin(), iterations.end(), [](const Iteration& each) {
+                          return !each.has_next || each.host_us > 0;
+                        })};
+}
+
+/// The iterations of these steps, without those of unknown length.
+std::vector<Iteration> of_steps(const std::vector<Iteration>& all, const std::vector<std::int32_t>& steps) {
+  std::vector<Iteration> out;
+  for (const std::int32_t step : steps)
+    if (const Iteration& each = all[static_cast<std::size_t>(step)]; each.length_us > 0) out.push_back(each);
+  return out;
+}
+
+void scale(core::ProfileLayer& layer, double by) {
+  layer.forward_us *= by;
+  layer.backward_us *= by;
+  for (auto* us :
+       {&layer.forward_device_us, &layer.backward_device_us, &layer.forward_host_us, &layer.backward_host_us})
+    if (*us) **us *= by;
+  for (core::ProfileTensor& tensor : layer.tensors)
+    if (tensor.backward_us) *tensor.backward_us *= by;
+}
+
+/// Other steps may take longer or shorter than those that are used: all times are scaled to their median.
+void scale(Measured& all, std::vector<core::ProfileLayer>& layers, double length_us) {
+  if (!(all.length > 0) || all.length == length_us) return;
+  const double by = length_us / all.length;
+  for (double* us : {&all.alone, &all.device, &all.layers, &all.exchange, &all.optimizer, &all.optimizer_wait,
+                     &all.wait, &all.idle, &all.host, &all.host_update})
+    *us *= by;
+  all.length = length_us;
+  for (core::ProfileLayer& layer : layers) scale(layer, by);
 }
 
 double device_us(const core::Profile& profile) {
@@ -232,20 +262,14 @@ void add_rest(core::Profile& profile, const Measured& all) {
   const double device = device_us(profile);
   const double whole = std::min(left, device > 0 ? layers * std::max(1.0, all.layers / device) : layers);
   if (layers > 0 && whole > 0 && whole != layers) {
-    for (core::ProfileLayer& layer : profile.layers) {
-      if (layer.kind == "host") continue;
-      for (double* us : {&layer.forward_us, &layer.backward_us}) *us *= whole / layers;
-      for (auto* us : {&layer.forward_device_us, &layer.backward_device_us})
-        if (*us) **us *= whole / layers;
-      for (core::ProfileTensor& tensor : layer.tensors)
-        if (tensor.backward_us) *tensor.backward_us *= whole / layers;
-    }
+    for (core::ProfileLayer& layer : profile.layers)
+      if (layer.kind != "host") scale(layer, whole / layers);
   }
   profile.iteration = rest_of(profile, all);
 }
 
 /// The parts add up to the length.
-std::string iteration_text(const core::Profile& profile, const Measured& all) {
+std::string iteration_text(const core::Profile& profile, const Measured& all, const UsedSteps& used) {
   double forward = 0;
   double backward = 0;
   for (const core::ProfileLayer& layer : profile.layers) {
@@ -258,8 +282,8 @@ std::string iteration_text(const core::Profile& profile, const Measured& all) {
   return fmt::format(
       "an iteration takes {:.3f} ms (median of {}, spread {:.3f}): forward {:.3f}, backward {:.3f}, "
       "optimizer {:.3f}, other {:.3f}, exposed communication {:.3f}, waiting for the host {:.3f} ms",
-      all.length / 1e3, all.iterations, all.spread / 1e3, forward / 1e3, backward / 1e3, optimizer / 1e3,
-      other / 1e3, all.exposed() / 1e3, waits / 1e3);
+      all.length / 1e3, used.lengths_us.size(), spread(used.lengths_us) / 1e3, forward / 1e3, backward / 1e3,
+      optimizer / 1e3, other / 1e3, all.exposed() / 1e3, waits / 1e3);
 }
 
 std::string host_text(const core::Profile& profile, const Measured& all, bool on_host) {
@@ -277,6 +301,13 @@ std::string host_text(const core::Profile& profile, const Measured& all, bool on
       profile.iteration->synchronizes ? "waits for the GPU in every iteration" : "runs ahead of the GPU");
 }
 
+std::vector<double> lengths_of(const std::vector<Iteration>& iterations) {
+  std::vector<double> out;
+  out.reserve(iterations.size());
+  for (const Iteration& each : iterations) out.push_back(each.length_us);
+  return out;
+}
+
 std::vector<double> of_steps(const std::vector<double>& all, const std::vector<std::int32_t>& steps) {
   std::vector<double> out;
   out.reserve(steps.size());
@@ -292,21 +323,36 @@ void add_backward(Layers& found, const traces::ImportOptions& options) {
   }
 }
 
-std::string steps_text(const Calls& calls, const Layers& found) {
+std::string steps_text(const Calls& calls, const UsedSteps& used) {
   if (!calls.has_steps && calls.steps.size() < 2)
     return "no step markers: the whole trace is taken for one iteration";
-  return fmt::format("{}{} steps, {} with layers, {} of them alike and used",
+  const std::string which =
+      used.steps.size() == used.alike
+          ? "alike and used"
+          : fmt::format("alike; {} of these are used, as the length of the others is not known",
+                        used.steps.size());
+  return fmt::format("{}{} steps, {} with layers, {} of them {}",
                      calls.has_steps ? "" : "no step markers, iterations were told apart by their updates: ",
-                     calls.steps.size(), found.steps_with_layers, found.used_steps.size());
+                     calls.steps.size(), used.with_layers, used.alike, which);
 }
 
-std::string communication_text(const Communication& communication, const Layers& found) {
+/// Empty if the steps that are used stand for the others.
+std::string difference_text(const UsedSteps& used) {
+  if (!used.differs()) return "";
+  return fmt::format(
+      "steps differ from one another: the profile is made of {} of {}, which take {:.3f} ms, and scaled to "
+      "the "
+      "median of all, {:.3f} ms",
+      used.steps.size(), used.lengths_us.size(), used.used_us / 1e3, used.median_us() / 1e3);
+}
+
+std::string communication_text(const Communication& communication, const UsedSteps& used) {
   if (communication.kernels == 0) return "no NCCL kernels: communication cannot be measured from this trace";
   return fmt::format(
       "{} NCCL kernels, {} of them other than all-reduce, reduce-scatter and all-gather, {} without a known "
       "size or group; in an iteration communication runs for {:.3f} ms",
       communication.kernels, communication.other_kinds, communication.without_size,
-      median(of_steps(communication.busy_us, found.used_steps)) / 1e3);
+      median(of_steps(communication.busy_us, used.steps)) / 1e3);
 }
 
 /// The shortest kernel of each size, as a network.
@@ -361,14 +407,15 @@ struct Assumptions {
   bool batch = false;
 };
 
-std::string origin_of(const Trace& trace, const Calls& calls, const Layers& found, const Assumptions& assumed,
-                      const traces::ImportOptions& options) {
+std::string origin_of(const Trace& trace, const Calls& calls, const UsedSteps& used,
+                      const Assumptions& assumed, const traces::ImportOptions& options) {
   std::string out = fmt::format(
       "PyTorch profiler trace {}; times of {}; {}", std::filesystem::path(trace.path).filename().string(),
       computes_on_host(trace) ? "operators on the CPU, with the time between them"
                               : "the GPU, with its waits for kernels to be launched",
-      steps_text(calls, found));
-  if (!assumed.sizes.empty()) out += "; " + assumed.sizes;
+      steps_text(calls, used));
+  for (const std::string& more : {difference_text(used), assumed.sizes})
+    if (!more.empty()) out += "; " + more;
   if (assumed.buckets) out += fmt::format("; {}", kAssumedBuckets);
   if (assumed.tensors)
     out +=
@@ -399,7 +446,9 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   const std::string assumed_sizes = find_gradient_sizes(trace, calls, options.parameters);
   const bool assumed_buckets = add_bucket_sizes(trace, calls);
   const std::vector<HostIteration> host = add_host_times(trace, calls);
-  Layers found = find_layers(trace, calls);
+  const std::vector<Iteration> all = find_iterations(trace, calls, host);
+  const UsedSteps used = choose_steps(calls, lengths_of(all));
+  Layers found = find_layers(trace, calls, used.steps);
   const bool has_time = std::any_of(found.layers.begin(), found.layers.end(), [](const auto& layer) {
     return layer.forward_us > 0 || layer.backward_us > 0;
   });
@@ -428,8 +477,8 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   const std::int64_t samples =
       batch_size(trace, calls, options) * (options.batch_size > 0 ? 1 : micro_batches);
   assumed.batch = samples == 0;
-  const Measured iterations =
-      measured(find_iterations(trace, calls, host, found.used_steps), !computes_on_host(trace));
+  Measured iterations = measured(of_steps(all, used.steps), !computes_on_host(trace));
+  scale(iterations, found.layers, used.median_us());
   Imported out = {
       .profile = {.model = options.model.empty() ? stem(path) : options.model,
                   .batch_size = std::max<std::int64_t>(1, samples),
@@ -438,7 +487,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
                             : trace.device.empty()  ? "unknown GPU"
                                                     : trace.device,
                   .origin = {.kind = core::OriginKind::measured,
-                             .source = origin_of(trace, calls, found, assumed, options)},
+                             .source = origin_of(trace, calls, used, assumed, options)},
                   .layers = found.layers},
       .iteration_us = iterations.length,
       .computing_us = iterations.layers + std::max(0.0, iterations.optimizer - iterations.optimizer_wait),
@@ -451,7 +500,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
     add_rest(out.profile, iterations);
   out.profile = core::read_profile(core::Field::parse(core::profile_text(out.profile), core::one_line(path)));
 
-  out.buckets = usual_buckets(buckets_of(trace, calls), found.used_steps);
+  out.buckets = usual_buckets(buckets_of(trace, calls), used.steps);
   const Communication communication = find_communication(trace, calls);
   out.network = network_of(trace, communication, options);
   out.curve_warnings = traces::curve_warnings(communication.series);
@@ -461,10 +510,10 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   out.account = {
       fmt::format("{} events, {:.3f} ms of {} time, {:.2f} % of it attributed", trace.events, whole,
                   computes_on_host(trace) ? "CPU" : "GPU", whole > 0 ? 100 * attributed / whole : 0),
-      role_text(shares, whole) + largest_other(calls), steps_text(calls, found),
-      communication_text(communication, found)};
+      role_text(shares, whole) + largest_other(calls), steps_text(calls, used),
+      communication_text(communication, used)};
   if (out.profile.iteration) {
-    out.account.push_back(iteration_text(out.profile, iterations));
+    out.account.push_back(iteration_text(out.profile, iterations, used));
     out.account.push_back(host_text(out.profile, iterations, computes_on_host(trace)));
   }
   if (found.has_backward && found.without_backward > 0)
@@ -481,7 +530,8 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
         "gradients are accumulated over {} micro-batches: the layers are those of the last, and the "
         "others are among the iteration's other work",
         micro_batches));
-  if (!assumed.sizes.empty()) out.warnings.push_back(assumed.sizes);
+  for (const std::string& more : {difference_text(used), assumed.sizes})
+    if (!more.empty()) out.warnings.push_back(more);
   if (assumed.buckets) out.warnings.emplace_back(kAssumedBuckets);
   if (assumed.tensors)
     out.warnings.emplace_back(

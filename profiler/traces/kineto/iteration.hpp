@@ -13,7 +13,7 @@ namespace kineto {
 
 /// One iteration, from the start of its first forward kernel to that of the next iteration's; us.
 struct Iteration {
-  double length_us = 0;
+  double length_us = 0;          ///< 0: not known
   double optimizer_us = 0;       ///< kernels of the update, and waits for their launch
   double optimizer_wait_us = 0;  ///< these waits
   double layers_us = 0;          ///< kernels of layers
@@ -24,17 +24,18 @@ struct Iteration {
   double host_us = 0;         ///< what the host did, without waiting for the GPU
   double host_update_us = 0;  ///< of it, launching the update
   bool synchronizes = false;
-  bool has_next = true;  ///< otherwise it lasts until the end of its step, and host_us is not known
+  bool has_next = false;  ///< otherwise it lasts until the end of its step, and host_us is not known
   /// What computes and waits without communication.
   double alone_us() const { return length_us - exposed_us; }
   /// What the GPU does itself.
   double device_us() const { return alone_us() - wait_us - idle_us; }
 };
 
-/// The iterations of these steps. The last step of a trace has no next one and is left out; if it is the only
-/// one, it lasts until its last kernel, or until its annotation ends.
+/// The iterations of all steps; they have no length where nothing says how long they take. A step whose next
+/// one the trace does not hold lasts until its annotation ends, and the usual time between two steps longer,
+/// if its work is done by then; on CPUs it is left out, as workers that have ended write their traces beside
+/// it. Where no step has a next one, all last until their last kernel, or until their annotation ends.
 std::vector<Iteration> find_iterations(const Trace& trace, const Calls& calls,
-                                       const std::vector<HostIteration>& host,
-                                       const std::vector<std::int32_t>& steps);
+                                       const std::vector<HostIteration>& host);
 
 }  // namespace kineto

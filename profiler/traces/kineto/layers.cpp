@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <compare>
 #include <map>
 
 #include <fmt/format.h>
@@ -10,8 +9,8 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/limits.hpp"
-#include "core/statistics.hpp"
 #include "profiler/traces/kineto/shapes.hpp"
+#include "profiler/traces/kineto/used_steps.hpp"
 
 namespace kineto {
 namespace {
@@ -48,43 +47,6 @@ class Names {
   std::map<std::string, int> count_;
   std::map<std::string, int> uses_;
 };
-
-/// What a call ran, and its gradients.
-struct CallStructure {
-  TextId name{};
-  TextId operation{};
-  bool is_module = false;
-  std::vector<std::pair<TextId, std::int64_t>> gradients;  ///< shapes, elements
-  auto operator<=>(const CallStructure&) const = default;
-};
-
-/// Only steps with the same structure are averaged.
-struct StepStructure {
-  std::vector<CallStructure> calls;
-  std::size_t left_out = 0;
-  auto operator<=>(const StepStructure&) const = default;
-};
-
-StepStructure structure_of(const std::vector<const Call*>& calls, const Step& step) {
-  StepStructure all = {.calls = {}, .left_out = step.left_out};
-  std::vector<CallStructure>& out = all.calls;
-  out.reserve(calls.size());
-  for (const Call* call : calls) {
-    out.push_back(
-        {.name = call->name, .operation = call->operation, .is_module = call->is_module, .gradients = {}});
-    for (const Gradient& gradient : call->gradients)
-      out.back().gradients.emplace_back(gradient.shapes, gradient.elements);
-  }
-  return all;
-}
-
-/// The trace holds the step in part, so that find_gradient_sizes() left out some of its gradients.
-bool lacks_sizes(const std::vector<const Call*>& calls) {
-  return std::any_of(calls.begin(), calls.end(), [](const Call* call) {
-    return std::any_of(call->gradients.begin(), call->gradients.end(),
-                       [](const Gradient& gradient) { return gradient.elements == 0; });
-  });
-}
 
 /// The times of calls of the same layer: kernels alone, or with the waits for their launch.
 std::vector<double> times(const std::vector<const Call*>& calls, std::int64_t Call::*kernels,
@@ -146,31 +108,15 @@ void add_tensors(const Trace& trace, const std::vector<const Call*>& calls, core
 
 }  // namespace
 
-Layers find_layers(const Trace& trace, const Calls& calls) {
-  std::vector<std::vector<const Call*>> by_step(calls.steps.size());
-  for (const Call& call : calls.calls)
-    if (call.step >= 0 && (call.has_kernel || call.backward_ns > 0 || !call.gradients.empty()))
-      by_step[static_cast<std::size_t>(call.step)].push_back(&call);
-
-  std::map<StepStructure, std::vector<std::int32_t>> alike;
+Layers find_layers(const Trace& trace, const Calls& calls, const std::vector<std::int32_t>& steps) {
   Layers out;
-  for (std::size_t step = 0; step < by_step.size(); ++step) {
-    if (by_step[step].empty() || lacks_sizes(by_step[step])) continue;
-    ++out.steps_with_layers;
-    alike[structure_of(by_step[step], calls.steps[step])].push_back(static_cast<std::int32_t>(step));
-  }
-  for (const auto& [structure, steps] : alike)
-    if (steps.size() > out.used_steps.size() ||
-        (steps.size() == out.used_steps.size() && steps.front() < out.used_steps.front()))
-      out.used_steps = steps;
-  if (out.used_steps.empty()) return out;
-
+  if (steps.empty()) return out;
+  const CallsByStep by_step = calls_by_step(calls);
   Names names;
-  const std::vector<const Call*>& like = by_step[static_cast<std::size_t>(out.used_steps.front())];
+  const std::vector<const Call*>& like = by_step[static_cast<std::size_t>(steps.front())];
   for (std::size_t nth = 0; nth < like.size(); ++nth) {
     std::vector<const Call*> same;
-    for (const std::int32_t step : out.used_steps)
-      same.push_back(by_step[static_cast<std::size_t>(step)][nth]);
+    for (const std::int32_t step : steps) same.push_back(by_step[static_cast<std::size_t>(step)][nth]);
     core::ProfileLayer layer = timed_layer(same);
     layer.name = names.next(trace, *like[nth]);
     layer.kind = kind_of(trace.texts[like[nth]->operation]);
@@ -180,14 +126,6 @@ Layers find_layers(const Trace& trace, const Calls& calls) {
     out.layers.push_back(std::move(layer));
   }
   return out;
-}
-
-double median(std::vector<double> values) {
-  return values.empty() ? 0 : core::quantile(std::move(values), 0.5);
-}
-
-double spread(const std::vector<double>& values) {
-  return values.empty() ? 0 : core::statistics(values).spread;
 }
 
 }  // namespace kineto
