@@ -345,6 +345,9 @@ class Search {
     for (std::size_t i = 0; lacks_launches && i < trace_->ranges.size(); ++i)
       if (trace_->ranges[i].external != 0)
         operator_of.emplace(trace_->ranges[i].external, static_cast<std::uint32_t>(i));
+    for (const std::int64_t correlation : trace_->lost)
+      if (const auto found = launch_of.find(correlation); correlation != 0 && found != launch_of.end())
+        lose(trace_->launches[found->second].at_ns);
     const bool scatters = scatters_gradients();
     bool is_of_trace = trace_->launches.empty();  // the first kernels may have been launched before it began
     std::vector<Context> contexts;
@@ -373,6 +376,13 @@ class Search {
     }
     share_device_time();
     for (std::size_t i = 0; i < contexts.size(); ++i) add(trace_->kernels[i], contexts[i], out_.work[i]);
+  }
+
+  void lose(std::int64_t launched_ns) {
+    if (const std::int32_t step = step_at(launched_ns); step != kNone) {
+      std::int64_t& first = out_.steps[index(step)].first_lost_ns;
+      first = std::min(first, launched_ns);
+    }
   }
 
   /// Adds what ranges around a collective say that it does not itself: before PyTorch 2.2 kernels say

@@ -13,6 +13,7 @@
 #include "core/field.hpp"
 #include "core/host_stream.hpp"
 #include "profiler/traces/kineto/calls.hpp"
+#include "profiler/traces/kineto/clean_trace.hpp"
 #include "profiler/traces/kineto/collective_size.hpp"
 #include "profiler/traces/kineto/communication.hpp"
 #include "profiler/traces/kineto/copied_tensors.hpp"
@@ -435,7 +436,9 @@ ImportedNetwork import_network(const std::string& path, const traces::ImportOpti
   const Communication communication = find_communication(trace, find_calls(trace, kProfilerStep));
   const std::optional<core::Network> network = network_of(trace, communication, options);
   if (!network) refuse(trace, "NCCL kernels of known sizes, to write a network", "none");
-  return {.network = *network, .warnings = traces::curve_warnings(communication.series)};
+  std::vector<std::string> warnings = dropped_text(trace);
+  for (const std::string& warning : traces::curve_warnings(communication.series)) warnings.push_back(warning);
+  return {.network = *network, .warnings = std::move(warnings)};
 }
 
 Imported import_trace(const std::string& path, const traces::ImportOptions& options, std::string_view step) {
@@ -478,6 +481,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
       batch_size(trace, calls, options) * (options.batch_size > 0 ? 1 : micro_batches);
   assumed.batch = samples == 0;
   Measured iterations = measured(of_steps(all, used.steps), !computes_on_host(trace));
+  if (!(iterations.length > 0)) refuse(trace, "a step that takes longer than 0 us", "none");
   scale(iterations, found.layers, used.median_us());
   Imported out = {
       .profile = {.model = options.model.empty() ? stem(path) : options.model,
@@ -519,6 +523,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   if (found.has_backward && found.without_backward > 0)
     out.account.push_back(fmt::format("{} of {} layers have no backward pass in the trace",
                                       found.without_backward, found.layers.size()));
+  out.warnings = dropped_text(trace);
   if (assumed.backward)
     out.warnings.push_back(fmt::format("the trace holds no backward pass: forward is taken for {} of it",
                                        options.forward_ratio));

@@ -19,6 +19,7 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 struct Sums {
   std::int64_t first_forward_ns = kNever;
+  std::int64_t first_launched_ns = kNever;
   std::int64_t end_ns = 0;
   std::int64_t layers_ns = 0;
   std::int64_t exchange_ns = 0;
@@ -46,8 +47,10 @@ std::vector<Sums> sums_of(const Trace& trace, const Calls& calls) {
     sums.wait_ns += work.time.wait_ns;
     sums.idle_before_ns += work.idle_before_ns;
     if (work.role == Role::optimizer) sums.optimizer_wait_ns += work.time.wait_ns;
-    if (work.role == Role::forward)
-      sums.first_forward_ns = std::min(sums.first_forward_ns, trace.kernels[i].start_ns);
+    if (work.role == Role::forward && trace.kernels[i].start_ns < sums.first_forward_ns) {
+      sums.first_forward_ns = trace.kernels[i].start_ns;
+      sums.first_launched_ns = work.launched_ns;
+    }
     if (is_of_layer(calls, work)) {
       sums.layers_ns += work.time.busy_ns + work.time.exchange_ns;
       sums.exchange_ns += work.time.exchange_ns;
@@ -55,6 +58,8 @@ std::vector<Sums> sums_of(const Trace& trace, const Calls& calls) {
     if (work.role == Role::optimizer)
       sums.optimizer_ns += work.time.busy_ns + work.time.exchange_ns + work.time.wait_ns;
   }
+  for (std::size_t step = 0; step < out.size(); ++step)  // kernels are lost that were launched before it
+    if (calls.steps[step].first_lost_ns < out[step].first_launched_ns) out[step].first_forward_ns = kNever;
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/limits.hpp"
+#include "profiler/traces/kineto/clean_trace.hpp"
 #include "profiler/traces/kineto/collective_kind.hpp"
 #include "profiler/traces/kineto/gzip_stream.hpp"
 #include "profiler/traces/kineto/host_kernels.hpp"
@@ -36,8 +37,8 @@ struct Event {
   std::string name;
   std::string pid;
   std::string tid;
-  std::optional<std::int64_t> start_ns;
-  std::int64_t duration_ns = 0;
+  std::optional<std::int64_t> start_ns;  ///< none: not given, or no time
+  std::int64_t duration_ns = 0;          ///< less than 0: no time
   std::int64_t correlation = 0;
   std::int64_t sequence = -1;
   std::int64_t external = 0;
@@ -64,7 +65,10 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
   Reader(Trace& trace, GzipStream& stream) : trace_(&trace), stream_(&stream) {}
 
-  bool null() override { return scalar("null"); }
+  bool null() override {
+    if (in_event_ && arguments_depth_ == 0 && depth_ == event_depth_) set_time(std::nullopt);
+    return scalar("null");
+  }
   bool boolean(bool value) override { return scalar(value ? "true" : "false"); }
   bool number_integer(number_integer_t value) override { return integer(value); }
   bool number_unsigned(number_unsigned_t value) override {
@@ -79,8 +83,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     if (in_shapes()) return refuse("whole numbers in Input Dims", text);
     if (!in_event_) return scalar(text);
     if (arguments_depth_ == 0 && depth_ == event_depth_) {
-      if (key_ == "ts") event_.start_ns = nanoseconds(text, value);
-      if (key_ == "dur") event_.duration_ns = nanoseconds(text, value);
+      set_time(nanoseconds(text, value));
     }
     return scalar();
   }
@@ -234,10 +237,15 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  void set_time(std::optional<std::int64_t> ns) {
+    if (key_ == "ts") event_.start_ns = ns;
+    if (key_ == "dur") event_.duration_ns = ns.value_or(-1);
+  }
+
   /// Reads "1739425750467006.123" us to the nanosecond, which a double cannot represent.
-  std::int64_t nanoseconds(const std::string& text, double value) const {
+  static std::optional<std::int64_t> nanoseconds(const std::string& text, double value) {
     constexpr std::int64_t kMaxUs = kMaxNs / kNsPerUs;
-    if (!(std::abs(value) < static_cast<double>(kMaxUs))) refuse("a time in us", text);
+    if (!(std::abs(value) < static_cast<double>(kMaxUs))) return std::nullopt;
     std::int64_t whole = 0;
     const char* const end = text.data() + text.size();
     const auto [stopped, error] = std::from_chars(text.data(), end, whole);
@@ -269,14 +277,8 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     } else if (depth_ == arguments_depth_) {
       argument(value);
     } else if (depth_ == event_depth_) {
-      if (key_ == "ts" || key_ == "dur") {
-        if (value < -kMaxNs / kNsPerUs || value > kMaxNs / kNsPerUs)
-          refuse("a time in us", fmt::to_string(value));
-        if (key_ == "ts")
-          event_.start_ns = value * kNsPerUs;
-        else
-          event_.duration_ns = value * kNsPerUs;
-      }
+      const bool is_time = value >= -kMaxNs / kNsPerUs && value <= kMaxNs / kNsPerUs;
+      set_time(is_time ? std::optional(value * kNsPerUs) : std::nullopt);
       if (key_ == "pid") event_.pid = fmt::to_string(value);
       if (key_ == "tid") event_.tid = fmt::to_string(value);
     }
@@ -315,11 +317,11 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     if (error == std::errc() && stopped == end) argument(number);
   }
 
-  std::int64_t time_in_text(const std::string& text) const {
+  static std::optional<std::int64_t> time_in_text(const std::string& text) {
     double value = 0;
     const char* const end = text.data() + text.size();
     const auto [stopped, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc() || stopped != end) refuse("a time in us", text);
+    if (error != std::errc() || stopped != end) return std::nullopt;
     return nanoseconds(text, value);
   }
 
@@ -349,8 +351,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       if (key_ == "name") event_.name = value;
       if (key_ == "pid") event_.pid = value;
       if (key_ == "tid") event_.tid = value;
-      if (key_ == "ts") event_.start_ns = time_in_text(value);
-      if (key_ == "dur") event_.duration_ns = time_in_text(value);
+      set_time(time_in_text(value));
     }
   }
 
@@ -386,14 +387,19 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     const bool launch = is_launch(event_.category);
     const bool kernel = is_kernel(event_.category);
     if (!kind && !launch && !kernel) return;
-    if (!event_.start_ns) refuse("an event with a time (ts)", "one without: " + event_.name);
-    if (event_.duration_ns < 0) refuse("an event that lasts 0 us or longer", event_.name);
-    const std::int64_t start = *event_.start_ns;
-    const std::int64_t end = start + event_.duration_ns;
     if (++kept_ > kMaxKept || trace_->texts.bytes() > kMaxTextBytes)
       refuse(fmt::format("at most {} operators, launches and kernels, and {} MiB of different names",
                          kMaxKept, kMaxTextBytes >> 20U),
              "more");
+    if (!has_time()) {
+      if (kernel)
+        trace_->lost.push_back(event_.correlation);
+      else
+        ++trace_->broken;
+      return;
+    }
+    const std::int64_t start = *event_.start_ns;
+    const std::int64_t end = start + event_.duration_ns;
     if (kind) {
       trace_->ranges.push_back({.start_ns = start,
                                 .end_ns = end,
@@ -414,6 +420,11 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     } else {
       keep_kernel(start, end);
     }
+  }
+
+  /// The profiler writes 0 and 0 for work whose times it lost.
+  bool has_time() const {
+    return event_.start_ns && event_.duration_ns >= 0 && (*event_.start_ns != 0 || event_.duration_ns != 0);
   }
 
   /// The length keeps threads apart whose names hold a slash.
@@ -504,6 +515,7 @@ Trace read_trace(const std::string& path) {
     throw InputError(
         fmt::format("{}: /: expected an array of events or an object with traceEvents, got neither",
                     core::one_line(path)));
+  clean(trace);
   add_host_kernels(trace);
   return trace;
 }

@@ -108,9 +108,12 @@ struct Trace {
   std::vector<Launch> launches;
   std::vector<Kernel> kernels;
   std::vector<Collective> collectives;
-  Spans blocked;            ///< host threads waited for the GPU
-  bool has_graphs = false;  ///< a CUDA graph was launched
-  std::int64_t events = 0;  ///< number of events in the file
+  Spans blocked;                   ///< host threads waited for the GPU
+  std::vector<std::int64_t> lost;  ///< the correlations of kernels that are left out, as they have no time
+  std::int64_t broken = 0;         ///< events on the host that are left out, see clean()
+  std::int64_t duplicates = 0;     ///< events that are left out
+  bool has_graphs = false;         ///< a CUDA graph was launched
+  std::int64_t events = 0;         ///< number of events in the file
 };
 
 }  // namespace kineto

@@ -94,11 +94,14 @@ class Choice {
   bool is_about_median(double us) const { return from_median(us) <= kAboutAsLong * median_us_; }
 
   void find_groups() {
+    const auto is_complete = [](const Step& step) { return step.first_lost_ns == INT64_MAX; };
+    const bool any_complete = std::any_of(calls_.steps.begin(), calls_.steps.end(), is_complete);
     std::map<StepStructure, StepNumbers> alike;
     trains_ = std::any_of(by_step_.begin(), by_step_.end(), has_gradients);
     for (std::size_t step = 0; step < by_step_.size(); ++step) {
       if (by_step_[step].empty() || lacks_sizes(by_step_[step])) continue;
       ++out_.with_layers;
+      if (any_complete && !is_complete(calls_.steps[step])) continue;
       alike[structure_of(by_step_[step], calls_.steps[step])].push_back(static_cast<std::int32_t>(step));
     }
     for (auto& [structure, steps] : alike) groups_.push_back(std::move(steps));

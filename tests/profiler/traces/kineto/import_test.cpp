@@ -438,11 +438,6 @@ TEST_CASE("kineto: what is no trace, or holds too little, is refused with its pl
   CHECK(refusal("[]") ==
         "t.json: /: expected kernels of a GPU, got none in 0 events; a job on a GPU needs "
         "torch.profiler.ProfilerActivity.CUDA, and one on CPUs a trace with operators (docs/traces.md)");
-  CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"dur\": 1}]") ==
-        "t.json:1: expected an event with a time (ts), got one without: k");
-  CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 1, \"dur\": -2}]") ==
-        "t.json:1: expected an event that lasts 0 us or longer, got k");
-  CHECK(refusal("[\n{\"ts\": 1e300}]") == "t.json:2: expected a time in us, got 1e300");
   const std::string longest =
       "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 0, \"dur\": 1.5e15}";
   CHECK(refusal("[\n" + longest + ",\n" + longest + "]") ==

@@ -77,5 +77,12 @@ TEST_CASE("used steps: where lengths vary, the layers are those of the steps who
   CHECK(holds(import_job({{}, {}, {.tail_us = -50}}).account, "3 of them alike and used"));
 }
 
+TEST_CASE("used steps: a step lasts until the next one only if no marker is missing between them") {
+  const MarkedStep unmarked = {.is_marked = false};
+  const Imported imported = import_job({unmarked, {}, unmarked, {}, {}});
+  CHECK(imported.iteration_us == doctest::Approx(700));
+  CHECK(holds(imported.account, "3 steps, 3 with layers, 3 of them alike and used"));
+}
+
 }  // namespace
 }  // namespace kineto
