@@ -52,7 +52,7 @@ void add_compare(const Command& program) {
       .check(range<std::int64_t>(1, 1'000'000));
   command.add_option(
       "--group", options->group,
-      "process group that sums gradients, by name or description (default: the one that sums most)");
+      "process group that sums gradients, by name or description (default: the one that the trace shows)");
   command.add_option("--rank", options->rank, "rank whose iteration is compared (default: the lowest)")
       .check(range<std::int64_t>(0, 999'999));
   command.add_option("--step", options->step, "prefix of the annotations that mark the iterations of a trace")

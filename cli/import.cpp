@@ -137,8 +137,17 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   print(text);
 }
 
-/// Returns the measurements of the group that sums gradients, or of --group, over all ranks. One rank alone
-/// cannot tell waiting from transfer. The network is used for the prediction, also if it is not written.
+/// Returns the measurements of the group that sums gradients, or of --group, over all ranks. Groups without
+/// gradients have to be named if there are several.
+traces::Measurements measurements(const Options& options, const ranks::Report& report, std::size_t rank) {
+  if (!options.group.empty()) return ranks::measurements_of(report, options.group);
+  if (const auto group = ranks::gradient_group(report, rank, ""))
+    if (traces::Measurements out = ranks::measurements_of(report, *group); !out.series.empty()) return out;
+  return ranks::measurements_of(report, options.group);
+}
+
+/// One rank alone cannot tell waiting from transfer. The network is used for the prediction, also if it is
+/// not written.
 OfRanks of_ranks(const Options& options, const ranks::Report& report, const ranks::RankTrace& chosen) {
   OfRanks out;
   const auto take = [&](const traces::Measurements& measured) {
@@ -147,9 +156,9 @@ OfRanks of_ranks(const Options& options, const ranks::Report& report, const rank
         network_of_group(report, measured, options.import.network_name, options.import.line_rate_gbps);
     out.curve_warnings = traces::curve_warnings(measured.series);
   };
-  if (!options.network.empty()) take(ranks::measurements_of(report, options.group));
-  if (options.output.empty()) return out;
   const auto rank = static_cast<std::size_t>(&chosen - report.job.ranks.data());
+  if (!options.network.empty()) take(measurements(options, report, rank));
+  if (options.output.empty()) return out;
   const std::optional<std::size_t> group = ranks::gradient_group(report, rank, options.group);
   if (!group) return out;
   const bool knows_more = report.job.ranks.size() > 1 || !options.group.empty();
@@ -311,8 +320,7 @@ void add_import(const Command& program) {
                      "write a network made from the NCCL kernels of a trace to this file");
   command.add_option("--group", options->group,
                      "process group whose collectives make the network, by name or description or as "
-                     "NAME@RANK, if the traces of "
-                     "several ranks hold more than one");
+                     "NAME@RANK (default: the one that sums gradients)");
   command.add_option("--rank", options->rank, "rank whose trace makes the profile (default: the lowest)")
       .check(range<std::int64_t>(0, 999'999));
   command.add_flag("--json", options->json, "print the report on ranks or buckets as JSON").excludes(output);

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "profiler/traces/kineto/collective_size.hpp"
+#include "profiler/traces/kineto/exchanges.hpp"
 
 namespace kineto {
 namespace {
@@ -112,6 +112,8 @@ struct Context {
   std::int32_t module = kNone;  ///< the innermost module around it
   std::int32_t call = kNone;
   std::int32_t collective = kNone;  ///< what the ranges around it say of one
+  std::int32_t node = kNone;        ///< of autograd, the innermost
+  LaunchedFrom from = LaunchedFrom::elsewhere;
   Role role = Role::other;
 };
 
@@ -148,6 +150,7 @@ class Search {
     std::vector<std::size_t> open;
     std::int32_t last_backward = kNone;  ///< the call of the last backward operator
     std::int32_t last_forward = kNone;   ///< the last call of a layer
+    bool is_in_forward = true;  ///< since its last node of autograd it has recorded a forward operator
   };
 
   std::string_view text(TextId id) const { return trace_->texts[id]; }
@@ -240,7 +243,9 @@ class Search {
     if (is_node) {
       context.role = Role::backward;
       context.call = backward_call(range, thread, is_inside ? context.call : kNone);
-      context.top = static_cast<std::int32_t>(at);
+      context.top = context.node = static_cast<std::int32_t>(at);
+      context.from = is_accumulation(name) ? LaunchedFrom::accumulation : LaunchedFrom::node;
+      thread.is_in_forward = false;
     }
     if (context.role == Role::backward) {
       if (name.ends_with(kAccumulate) && !starts_with(name, kBackward) && context.call != kNone)
@@ -293,6 +298,8 @@ class Search {
       return;
     }
     context.role = Role::forward;
+    thread.is_in_forward = thread.is_in_forward || context.module != kNone || range.sequence >= 0;
+    if (thread.is_in_forward) context.from = LaunchedFrom::forward;
     const bool goes_on = context.module != kNone && context.module == last_module_;
     last_module_ = context.module;
     if (!goes_on) {
@@ -324,7 +331,9 @@ class Search {
     if (thread.last_forward == kNone || step == kNone || out_.calls[index(thread.last_forward)].step != step)
       return;
     place.role = is_after_backward(step, launch.at_ns) ? Role::optimizer : Role::forward;
-    if (place.role == Role::forward) place.call = thread.last_forward;
+    if (place.role != Role::forward) return;
+    place.call = thread.last_forward;
+    place.from = LaunchedFrom::forward;
   }
 
   static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
@@ -348,7 +357,6 @@ class Search {
     for (const std::int64_t correlation : trace_->lost)
       if (const auto found = launch_of.find(correlation); correlation != 0 && found != launch_of.end())
         lose(trace_->launches[found->second].at_ns);
-    const bool scatters = scatters_gradients();
     bool is_of_trace = trace_->launches.empty();  // the first kernels may have been launched before it began
     std::vector<Context> contexts;
     out_.work.reserve(trace_->kernels.size());
@@ -371,9 +379,9 @@ class Search {
                            .call = context.call,
                            .launched_ns = at,
                            .has_launch = launched,
-                           .is_exchange = kernel.collective >= 0 && is_exchange(kernel, context, scatters),
                            .time = {}});
     }
+    find_exchanges(contexts);
     share_device_time();
     for (std::size_t i = 0; i < contexts.size(); ++i) add(trace_->kernels[i], contexts[i], out_.work[i]);
   }
@@ -422,22 +430,18 @@ class Search {
     return Role::other;
   }
 
-  /// Data parallelism sends gradients and parameters by all-reduces, reduce-scatters and all-gathers. Others
-  /// exchange what layers compute, and so do these if a forward pass launches them: statistics of a batch
-  /// norm, or parts of a layer. Only where gradients are scattered, parameters are gathered for forward
-  /// passes.
-  bool is_exchange(const Kernel& kernel, const Context& context, bool scatters) const {
-    const std::optional<core::CollectiveKind> kind = kind_of(*trace_, kernel);
-    if (!kind) return true;
-    const bool gathers = *kind == core::CollectiveKind::all_gather;
-    return (*kind == core::CollectiveKind::all_reduce || (gathers && !scatters)) &&
-           context.role == Role::forward;
-  }
-
-  bool scatters_gradients() const {
-    return std::any_of(trace_->kernels.begin(), trace_->kernels.end(), [&](const Kernel& kernel) {
-      return kernel.collective >= 0 && kind_of(*trace_, kernel) == core::CollectiveKind::reduce_scatter;
-    });
+  void find_exchanges(const std::vector<Context>& contexts) {
+    std::vector<LaunchedCollective> collectives;
+    for (std::size_t i = 0; i < contexts.size(); ++i)
+      if (trace_->kernels[i].collective != kNone)
+        collectives.push_back({.kernel = i, .from = contexts[i].from, .node = contexts[i].node});
+    CollectiveUses uses = find_uses(*trace_, collectives);
+    for (std::size_t i = 0; i < collectives.size(); ++i) {
+      out_.work[collectives[i].kernel].is_exchange = uses.is_exchange[i];
+      out_.work[collectives[i].kernel].group = uses.group_of[i];
+    }
+    out_.groups = std::move(uses.groups);
+    out_.gradient_group = uses.gradient_group;
   }
 
   /// A kernel of which nothing is known but its start waited for communication that ended just before.

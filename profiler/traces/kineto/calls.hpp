@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "profiler/traces/kineto/process_groups.hpp"
 #include "profiler/traces/kineto/trace.hpp"
 
 namespace kineto {
@@ -61,6 +63,7 @@ struct Work {
   std::int64_t launched_ns = 0;
   bool has_launch = false;   ///< in the trace; otherwise it counts as launched when it starts
   bool is_exchange = false;  ///< communication that belongs to a layer, and not to gradients or parameters
+  std::uint32_t group = 0;   ///< of communication: index into the process groups
   std::int64_t idle_before_ns =
       0;            ///< of the device between iterations: it waits for what the host does there
   DeviceTime time;  ///< zero for communication and copies, which run beside other kernels
@@ -71,7 +74,9 @@ struct Calls {
   bool has_steps = false;   ///< marked steps; otherwise they were found by the update, or the trace is one
   std::vector<Call> calls;  ///< sorted by time
   std::vector<Work> work;   ///< of each kernel
-  Spans waits;              ///< the device waited for the host, see split_device_time()
+  std::vector<ProcessGroup> groups;
+  std::optional<std::uint32_t> gradient_group;  ///< see find_uses()
+  Spans waits;                                  ///< the device waited for the host, see split_device_time()
   /// Time of unattributed kernels, indexed by the kernel's name.
   std::map<std::string, std::int64_t> other_ns;
 };

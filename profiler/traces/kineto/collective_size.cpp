@@ -67,26 +67,4 @@ std::int64_t bytes_of(const Trace& trace, const Kernel& kernel) {
   return elements > 0 && elements <= core::kMaxElements ? elements * each : 0;
 }
 
-core::Dtype gradient_dtype(const Trace& trace) {
-  std::map<core::Dtype, double> elements;
-  for (const Kernel& kernel : trace.kernels) {
-    const Collective* collective = of(trace, kernel);
-    if (collective == nullptr || kind_of(trace, kernel) == core::CollectiveKind::all_gather) continue;
-    const std::string dtype = plain_name(trace.texts[collective->dtype]);
-    const std::string_view name = trace.texts[kernel.name];
-    const auto says = [&](std::string_view type, std::string_view of_kernel, std::string_view old) {
-      return dtype.empty() ? name.find(of_kernel) != std::string_view::npos || name.ends_with(old)
-                           : dtype.ends_with(type);
-    };
-    const core::Dtype type = says("bfloat16", "_bf16", "bfloat16") ? core::Dtype::bfloat16
-                             : says("half", "_f16", "_half") || dtype.ends_with("float16")
-                                 ? core::Dtype::float16
-                                 : core::Dtype::float32;
-    elements[type] += static_cast<double>(std::max<std::int64_t>(0, collective->in_elements));
-  }
-  const auto most = std::max_element(elements.begin(), elements.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == elements.end() || most->second <= 0 ? core::Dtype::float32 : most->first;
-}
-
 }  // namespace kineto

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "core/network.hpp"
-#include "core/profile.hpp"
 #include "profiler/traces/kineto/trace.hpp"
 
 namespace kineto {
@@ -24,8 +23,5 @@ std::int64_t group_size(const Trace& trace, const Kernel& kernel);
 
 /// The size of a collective as networks define it: the total for scattered and gathered data; 0: not known.
 std::int64_t bytes_of(const Trace& trace, const Kernel& kernel);
-
-/// The type of most elements that all-reduces and reduce-scatters carry; float32 if no trace shows it.
-core::Dtype gradient_dtype(const Trace& trace);
 
 }  // namespace kineto

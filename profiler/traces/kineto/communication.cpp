@@ -1,11 +1,11 @@
 #include "profiler/traces/kineto/communication.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
-#include <string_view>
+#include <set>
 #include <tuple>
-#include <utility>
 
 #include "core/limits.hpp"
 #include "profiler/traces/kineto/collective_size.hpp"
@@ -21,30 +21,60 @@ constexpr double kNsPerUs = 1000;
 /// least.
 class Sizes {
  public:
-  bool add(const Trace& trace, const Kernel& kernel, CollectiveKind kind) {
+  bool add(const Trace& trace, const Kernel& kernel, const Work& work, CollectiveKind kind) {
     const std::int64_t workers = group_size(trace, kernel);
     if (workers < 2 || workers > core::kMaxWorkers) return false;
     const auto bytes = static_cast<double>(bytes_of(trace, kernel));
     const double us = static_cast<double>(kernel.end_ns - kernel.start_ns) / kNsPerUs;
     if (bytes <= 0 || bytes > static_cast<double>(core::kMaxBytes) || us <= 0) return false;
-    const auto [found, is_new] = min_us_[{kind, workers}].try_emplace(bytes, us);
+    Curve& curve = curves_[{kind, work.group, workers}];
+    const auto [found, is_new] = curve.min_us.try_emplace(bytes, us);
     if (!is_new) found->second = std::min(found->second, us);
+    if (!work.is_exchange) curve.bytes += bytes;
     return true;
   }
 
-  std::vector<traces::Series> series(const Trace& trace) const {
-    std::vector<traces::Series> out;
-    for (const auto& [key, points] : min_us_)
-      out.push_back({.path = trace.path,
-                     .collective = key.first,
-                     .workers = key.second,
-                     .points = {points.begin(), points.end()},
-                     .is_continued = true});
-    return out;
+  /// The curves of one group. Collectives of gradients and parameters that it lacks are those of another.
+  void write(const Trace& trace, const Calls& calls, Communication& out) const {
+    const std::map<CollectiveKind, std::uint32_t> group_of = chosen(calls.gradient_group);
+    std::set<std::uint32_t> used;
+    for (const auto& [key, curve] : curves_) {
+      const auto [kind, group, workers] = key;
+      const auto found = group_of.find(kind);
+      if (found == group_of.end() || found->second != group) continue;
+      used.insert(group);
+      out.series.push_back({.path = trace.path,
+                            .collective = kind,
+                            .workers = workers,
+                            .points = {curve.min_us.begin(), curve.min_us.end()},
+                            .is_continued = true});
+    }
+    for (const std::uint32_t group : used) out.groups.push_back(title(calls.groups, group));
+    for (const auto& [key, curve] : curves_)
+      if (const auto group = std::get<std::uint32_t>(key); used.insert(group).second)
+        out.other_groups.push_back(title(calls.groups, group));
   }
 
  private:
-  std::map<std::pair<CollectiveKind, std::int64_t>, std::map<double, double>> min_us_;
+  struct Curve {
+    std::map<double, double> min_us;
+    double bytes = 0;  ///< of gradients and parameters
+  };
+
+  std::map<CollectiveKind, std::uint32_t> chosen(std::optional<std::uint32_t> group) const {
+    std::map<CollectiveKind, std::uint32_t> out;
+    std::map<CollectiveKind, double> bytes;
+    for (const auto& [key, curve] : curves_) {
+      const auto [kind, of, workers] = key;
+      const double weight = group == of ? std::numeric_limits<double>::infinity() : curve.bytes;
+      if (weight <= bytes[kind]) continue;
+      bytes[kind] = weight;
+      out[kind] = of;
+    }
+    return out;
+  }
+
+  std::map<std::tuple<CollectiveKind, std::uint32_t, std::int64_t>, Curve> curves_;
 };
 
 }  // namespace
@@ -61,14 +91,14 @@ Communication find_communication(const Trace& trace, const Calls& calls) {
     const std::optional<CollectiveKind> kind = kind_of(trace, kernel);
     if (!kind)
       ++out.other_kinds;
-    else if (!sizes.add(trace, kernel, *kind))
+    else if (!sizes.add(trace, kernel, work, *kind))
       ++out.without_size;
     if (work.step >= 0)
       nccl[static_cast<std::size_t>(work.step)].emplace_back(kernel.start_ns, kernel.end_ns);
   }
   for (const Spans& of_step : nccl)
     out.busy_us.push_back(static_cast<double>(length_ns(united(of_step))) / kNsPerUs);
-  out.series = sizes.series(trace);
+  sizes.write(trace, calls, out);
   return out;
 }
 

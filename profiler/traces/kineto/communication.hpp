@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "profiler/traces/import.hpp"
@@ -11,7 +12,9 @@
 namespace kineto {
 
 struct Communication {
-  std::vector<traces::Series> series;
+  std::vector<traces::Series> series;     ///< of the group that sums gradients
+  std::vector<std::string> groups;        ///< titles of the groups in `series`
+  std::vector<std::string> other_groups;  ///< titles of the others that have curves
   std::int64_t kernels = 0;
   std::int64_t other_kinds = 0;   ///< broadcasts, all-to-alls: networks do not describe them
   std::int64_t without_size = 0;  ///< those of the others whose size or group the trace does not state

@@ -1,12 +1,15 @@
 #include "profiler/traces/kineto/gradient_sizes.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/limits.hpp"
+#include "profiler/traces/kineto/collective_kind.hpp"
 #include "profiler/traces/kineto/collective_size.hpp"
 #include "profiler/traces/kineto/shapes.hpp"
 
@@ -138,6 +141,31 @@ std::vector<std::vector<Bucket>> buckets_of(const Trace& trace, const Calls& cal
     std::stable_sort(buckets.begin(), buckets.end(),
                      [](const Bucket& a, const Bucket& b) { return a.launched_ns < b.launched_ns; });
   return out;
+}
+
+core::Dtype gradient_dtype(const Trace& trace, const Calls& calls) {
+  std::map<core::Dtype, double> elements;
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
+    const Kernel& kernel = trace.kernels[i];
+    if (kernel.collective < 0 || calls.work[i].is_exchange ||
+        kind_of(trace, kernel) == core::CollectiveKind::all_gather)
+      continue;
+    const Collective& collective = trace.collectives[static_cast<std::size_t>(kernel.collective)];
+    const std::string dtype = plain_name(trace.texts[collective.dtype]);
+    const std::string_view name = trace.texts[kernel.name];
+    const auto says = [&](std::string_view type, std::string_view of_kernel, std::string_view old) {
+      return dtype.empty() ? name.find(of_kernel) != std::string_view::npos || name.ends_with(old)
+                           : dtype.ends_with(type);
+    };
+    const core::Dtype type = says("bfloat16", "_bf16", "bfloat16") ? core::Dtype::bfloat16
+                             : says("half", "_f16", "_half") || dtype.ends_with("float16")
+                                 ? core::Dtype::float16
+                                 : core::Dtype::float32;
+    elements[type] += static_cast<double>(std::max<std::int64_t>(0, collective.in_elements));
+  }
+  const auto most = std::max_element(elements.begin(), elements.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == elements.end() || most->second <= 0 ? core::Dtype::float32 : most->first;
 }
 
 std::string find_gradient_sizes(const Trace& trace, Calls& calls,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/profile.hpp"
 #include "profiler/traces/kineto/calls.hpp"
 
 namespace kineto {
@@ -19,6 +20,10 @@ struct Bucket {
 /// Returns the collectives that sum the gradients of each step, in the order of their launches: the
 /// reduce-scatters, or the all-reduces of a trace that has none.
 std::vector<std::vector<Bucket>> buckets_of(const Trace& trace, const Calls& calls);
+
+/// The type of most elements of gradients that all-reduces and reduce-scatters carry; float32 if no trace
+/// shows it.
+core::Dtype gradient_dtype(const Trace& trace, const Calls& calls);
 
 /// Sets the elements of every gradient. `parameters` are the sizes of the model's parameters in the order of
 /// the model; they may be empty. Returns what was assumed, for an origin; empty if the trace has all shapes.

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
@@ -369,6 +370,16 @@ std::optional<core::Network> network_of(const Trace& trace, const Communication&
   return core::read_network(core::Field::parse(core::network_text(out), core::one_line(trace.path)));
 }
 
+/// Assumptions about the curves, and which process groups they leave out.
+std::vector<std::string> network_warnings(const Communication& communication) {
+  std::vector<std::string> out = traces::curve_warnings(communication.series);
+  if (!communication.groups.empty() && !communication.other_groups.empty())
+    out.push_back(fmt::format("the network is that of process group {}; --group NAME takes another: {}",
+                              fmt::join(communication.groups, " and "),
+                              fmt::join(communication.other_groups, ", ")));
+  return out;
+}
+
 /// The most frequent buckets: the first step also holds those that were launched before the trace began.
 std::vector<std::int64_t> usual_buckets(const std::vector<std::vector<Bucket>>& by_step,
                                         const std::vector<std::int32_t>& steps) {
@@ -433,18 +444,19 @@ std::string origin_of(const Trace& trace, const Calls& calls, const UsedSteps& u
 
 ImportedNetwork import_network(const std::string& path, const traces::ImportOptions& options) {
   Trace trace = trace_with_kernels(path, options);
-  const Communication communication = find_communication(trace, find_calls(trace, kProfilerStep));
+  const Calls calls = find_calls(trace, kProfilerStep);
+  const Communication communication = find_communication(trace, calls);
   const std::optional<core::Network> network = network_of(trace, communication, options);
   if (!network) refuse(trace, "NCCL kernels of known sizes, to write a network", "none");
   std::vector<std::string> warnings = dropped_text(trace);
-  for (const std::string& warning : traces::curve_warnings(communication.series)) warnings.push_back(warning);
+  for (const std::string& warning : network_warnings(communication)) warnings.push_back(warning);
   return {.network = *network, .warnings = std::move(warnings)};
 }
 
 Imported import_trace(const std::string& path, const traces::ImportOptions& options, std::string_view step) {
   Trace trace = trace_with_kernels(path, options);
   Calls calls = find_calls(trace, step);
-  const core::Dtype dtype = options.dtype.value_or(gradient_dtype(trace));
+  const core::Dtype dtype = options.dtype.value_or(gradient_dtype(trace, calls));
   const std::int64_t micro_batches = keep_last_micro_batches(calls);
   const std::string assumed_sizes = find_gradient_sizes(trace, calls, options.parameters);
   const bool assumed_buckets = add_bucket_sizes(trace, calls);
@@ -507,7 +519,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   out.buckets = usual_buckets(buckets_of(trace, calls), used.steps);
   const Communication communication = find_communication(trace, calls);
   out.network = network_of(trace, communication, options);
-  out.curve_warnings = traces::curve_warnings(communication.series);
+  out.curve_warnings = network_warnings(communication);
   const Shares shares = time_by_role(trace, calls);
   const double whole = sum(shares);
   const double attributed = whole - shares[static_cast<std::size_t>(Role::other)];

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,7 @@ struct Exchange {
   std::string id;              ///< identifies the collective on all ranks; mostly empty
   std::int64_t bytes = 0;      ///< the total for scattered and gathered data, see states_parts; 0: not known
   std::int64_t step = -1;      ///< index into the rank's steps; -1: none
+  bool is_of_layer = false;    ///< what it carries is known to belong to a layer, and not to gradients
 };
 
 /// An iteration that the trace marks, on the host.
@@ -78,9 +80,10 @@ struct RankTrace {
   std::string device;
   std::int64_t origin_ns = 0;  ///< the first event on the rank's own clock
   std::vector<LocalGroup> groups;
-  std::vector<Exchange> exchanges;  ///< in order of their starts
-  Spans compute;                    ///< disjoint and in order: some kernel that does not communicate ran
-  Spans copies;                     ///< likewise, of copies
+  std::optional<std::uint32_t> gradient_group;  ///< the one that sums gradients, where the trace tells
+  std::vector<Exchange> exchanges;              ///< in order of their starts
+  Spans compute;  ///< disjoint and in order: some kernel that does not communicate ran
+  Spans copies;   ///< likewise, of copies
   /// Nothing computed because the host had not launched it, whatever else ran; disjoint, in order.
   Spans waits;
   std::vector<Step> steps;         ///< in order

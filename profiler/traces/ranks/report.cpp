@@ -232,6 +232,8 @@ std::vector<std::string> warnings_of(const Report& report) {
 
 std::optional<std::size_t> gradient_group(const Report& report, std::size_t rank, const std::string& wanted) {
   const Job& job = report.job;
+  if (const auto& group = job.ranks[rank].gradient_group; wanted.empty() && group)
+    return job.group_of[rank][*group];
   std::map<std::size_t, std::int64_t> bytes;
   for (const Exchange& exchange : job.ranks[rank].exchanges) {
     const bool sums = exchange.kind == Kind::all_reduce || exchange.kind == Kind::reduce_scatter;
@@ -256,7 +258,7 @@ std::optional<double> waiting_us(const Report& report, std::size_t rank, std::si
   std::map<std::int64_t, double> by_step;
   for (std::size_t i = 0; i < job.ranks[rank].exchanges.size(); ++i) {
     const Exchange& exchange = job.ranks[rank].exchanges[i];
-    if (job.group_of[rank][exchange.group] == group && has_curve(exchange.kind))
+    if (job.group_of[rank][exchange.group] == group && has_curve(exchange.kind) && !exchange.is_of_layer)
       by_step[exchange.step] += us(report.exposed[rank][i].waiting_ns);
   }
   if (by_step.size() > 1) by_step.erase(-1);  // outside of all steps

@@ -22,7 +22,8 @@ struct Report {
 Report make_report(std::vector<RankTrace> traces);
 
 /// The group of a rank (an index into the job's) that sums gradients: `wanted` by name or description, or the
-/// one with the most bytes in all-reduces and reduce-scatters. Throws InputError if `wanted` names none.
+/// one that the trace shows, or the one with the most bytes in all-reduces and reduce-scatters. Throws
+/// InputError if `wanted` names none.
 std::optional<std::size_t> gradient_group(const Report& report, std::size_t rank, const std::string& wanted);
 
 /// How long a rank waited in an iteration for slower members of a group while nothing hid it: the median over

@@ -13,6 +13,7 @@
 #include "profiler/traces/kineto/import.hpp"
 #include "profiler/traces/ranks/read_kineto.hpp"
 #include "tests/profiler/traces/kineto/made_job.hpp"
+#include "tests/profiler/traces/kineto/trace_text.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "validate/compared/comparison.hpp"
@@ -81,6 +82,48 @@ TEST_CASE("compare: what is exposed is the same as in the import of a trace") {
     check_sum(iteration);
     CHECK(iteration.iteration_us == doctest::Approx(imported.iteration_us).epsilon(0.001));
     CHECK(iteration.exposed_us() == doctest::Approx(imported.exposed_us).epsilon(0.01));
+  }
+}
+
+/// Two layers whose bucket of 1,000,000 bytes a hook sums, and whose backward functions sum four times as
+/// much within another group of four workers.
+std::string tensor_parallel_trace() {
+  kineto::TwoLayers made = kineto::two_layers(1, 4);
+  for (int step = 0; step < 4; ++step)
+    made.text.kernel(2, 20000.0 * step + 403, "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                     20000.0 * step + 6500, 200,
+                     R"("Collective name": "allreduce", "In msg nelems": 1000000, "dtype": "Float", )"
+                     R"("Process Group Name": "tp", "Process Group Ranks": "[0, 1, 2, 3]")");
+  std::string out = made.text.as_object();
+  const std::string bucket = R"("Group size": 4)";
+  const std::string named =
+      R"("Process Group Name": "dp", "Process Group Ranks": "[0, 4, 8, 12]", )" + bucket;
+  for (std::size_t at = 0; (at = out.find(bucket, at)) != std::string::npos; at += named.size())
+    out.replace(at, bucket.size(), named);
+  return out;
+}
+
+TEST_CASE("compare: collectives that belong to layers are no buckets, and import takes the same network") {
+  const support::TemporaryFolder folder;
+  const std::string path = folder.put("rank0.json", tensor_parallel_trace());
+  const ranks::Report report = ranks::make_report({ranks::read_kineto(path, kineto::kProfilerStep)});
+  const Iteration iteration = measured(report, report.job.ranks[0], "");
+  REQUIRE(iteration.collectives.size() == 1);
+  CHECK(iteration.collectives[0].bytes == 1'000'000);
+  CHECK(iteration.workers == 4);
+  CHECK(iteration.other_exposed_us > 0);
+
+  const std::string network = (folder.path() / "n.json").string();
+  for (const char* rank : {"", "--rank=0"}) {
+    CAPTURE(rank);
+    std::vector<std::string> words = {"import", path, "--network", network};
+    if (*rank != 0) words.emplace_back(rank);
+    const support::Outcome outcome = support::run_program(words);
+    CAPTURE(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    const core::Network read = core::read_network(core::Field::load(network));
+    REQUIRE(read.measured.size() == 1);
+    CHECK(read.measured[0].curve.us(1e6) >= 2000);  // the made buckets take that, the others 200 us
   }
 }
 

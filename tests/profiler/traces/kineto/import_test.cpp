@@ -225,6 +225,48 @@ TEST_CASE("kineto: an all-reduce that a forward pass launches belongs to a layer
   CHECK(import_text(text.as_object(), {.batch_size = 1}).buckets == buckets);
 }
 
+//         us 405          435  440       470  480         510  520
+// device     [backward of 0]                                   [more of it, 10 us]
+// channel                      [bucket]       [all-reduce]
+TEST_CASE("kineto: an all-reduce that a backward function launches belongs to its layer, and is no bucket") {
+  TraceText text = three_gradients();
+  const Imported without = import_text(text.as_object(), {.batch_size = 1});
+  text.kernel(
+      2, 403, "ncclDevKernel_AllReduce", 480, 30,
+      "\"Collective name\": \"allreduce\", \"In msg nelems\": 5000, \"dtype\": \"Float\", \"Group size\": 2");
+  text.kernel(2, 404, "gemm_backward", 520, 10);
+  const Imported with = import_text(text.as_object(), {.batch_size = 1});
+  CHECK(with.buckets == without.buckets);
+  CHECK(elements_of(with.profile) == elements_of(without.profile));
+  CHECK(with.exchange_us == 30);
+  const auto backward_us = [](const Imported& imported) {
+    return *imported.profile.layers[0].backward_device_us;
+  };
+  CHECK(backward_us(with) == backward_us(without) + 30 + 10);
+}
+
+std::string with_groups(std::string text) {
+  return replaced(replaced(std::move(text), "\"Group size\": 2",
+                           "\"Group size\": 2, \"Process Group Name\": \"7\", \"Process Group Description\": "
+                           "\"data\""),
+                  "\"of\": \"layers\"", "\"Process Group Name\": \"3\"");
+}
+
+TEST_CASE("kineto: the network is that of the group that sums gradients, and others of its size are named") {
+  TraceText text = three_gradients();
+  text.range("cpu_op", 1, "c10d::allreduce_", 70, 10, "\"Sequence number\": 2");
+  text.kernel(1, 75, "ncclDevKernel_AllReduce", 250, 4,
+              "\"Collective name\": \"allreduce\", \"In msg nelems\": 901, \"dtype\": \"Float\", \"of\": "
+              "\"layers\", \"Group size\" : 2");
+  const Imported imported = import_text(with_groups(text.as_object()), {.batch_size = 1});
+  REQUIRE(imported.network.has_value());
+  REQUIRE(imported.network->measured.size() == 1);
+  CHECK(imported.network->measured[0].curve.us(3604) == doctest::Approx(30));  // not 4
+  REQUIRE(imported.curve_warnings.size() == 2);
+  CHECK(imported.curve_warnings[1] ==
+        "the network is that of process group 7 (data); --group NAME takes another: 3");
+}
+
 TEST_CASE("kineto: without shapes, and with gradients that no bucket follows, all have equal sizes") {
   const std::string whole = three_gradients().as_object();
   const Imported imported =
