@@ -47,17 +47,22 @@ Groups joined(const Groups& units, const Groups& ranges) {
   return out;
 }
 
-/// The parts that no group divides, in backward order: whole layers, or blocks if there are too many layers
+/// The parts that no group divides, in backward order: whole layers, or `blocks` if there are too many layers
 /// to try everything; and whole segments of layers that are computed again.
-Groups units_of(const Setting& setting, const Schedule& schedule, std::size_t max_layers) {
+struct Units {
+  Groups all;
+  std::string_view name;
+};
+
+Units units_of(const Setting& setting, const Schedule& schedule, std::size_t max_layers) {
   const Workload& workload = setting.workload;
   Groups layers = layers_with_tensors(workload);
   std::reverse(layers.begin(), layers.end());
   const Groups whole = undivided(setting, schedule.pipeline->program(workload.gradient_count(), {}));
   Groups units = joined(layers, whole);
-  if (units.size() <= max_layers) return units;
-  if (const std::optional<Groups> blocks = blocks_of(workload)) return joined(*blocks, whole);
-  return units;
+  if (units.size() > max_layers)
+    if (const std::optional<Groups> blocks = blocks_of(workload)) return {joined(*blocks, whole), "blocks"};
+  return {std::move(units), "layers"};
 }
 
 Conditions one_iteration(const Setting& setting) {
@@ -91,8 +96,11 @@ class Search {
       : setting_(*setting.workload.profile, *setting.network, setting.costs.workers(),
                  setting.costs.algorithm(), one_iteration(setting)),
         schedule_(schedule),
-        transfers_(make_transfers(setting_, schedule)),
-        units_(units_of(setting_, schedule, kAllOf)) {}
+        transfers_(make_transfers(setting_, schedule)) {
+    Units units = units_of(setting_, schedule, kAllOf);
+    units_ = std::move(units.all);
+    out_.units = units.name;
+  }
 
   MemoryFront run() && {
     out_.workers = setting_.costs.workers();
@@ -311,9 +319,10 @@ class Search {
     std::size_t fitting = 0;
     while (fitting < out_.plans.size() && out_.plans[fitting].peak_bytes <= cap) ++fitting;
     if (fitting == 0)
-      throw Unsupported(
-          fmt::format("at least the {} bytes of the smallest plan", out_.plans.front().peak_bytes),
-          fmt::to_string(cap), "/memory/cap_bytes");
+      throw Unsupported(fmt::format("at least the {} bytes of the smallest plan of whole {} {}",
+                                    out_.plans.front().peak_bytes, out_.units,
+                                    out_.is_exact ? "that there is" : "that was found"),
+                        fmt::to_string(cap), "/memory/cap_bytes");
     out_.chosen = fitting - 1;
   }
 

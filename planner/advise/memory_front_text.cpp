@@ -26,8 +26,10 @@ std::string memory_front_text(const MemoryFront& front) {
   std::string out = core::aligned(rows, {7});
   out += front.is_exact
              ? fmt::format("exact: best of all {} plans of whole layers", front.looked_at)
-             : fmt::format("best of {} plans that were looked at; above bound = how far a better one may be",
-                           front.looked_at);
+             : fmt::format(
+                   "best of {} plans of whole {} that were looked at; above bound = how far a better one of "
+                   "them may be",
+                   front.looked_at, front.units);
   out += front.has_activations ? "" : "; activations are left out";
   return out + "; * chosen\n";
 }
@@ -47,6 +49,7 @@ std::string memory_front_json(const MemoryFront& front) {
                           {"workers", front.workers},
                           {"exact", front.is_exact},
                           {"looked_at", front.looked_at},
+                          {"units", front.units},
                           {"activations", front.has_activations},
                           {"chosen", front.chosen},
                           {"plans", std::move(plans)}});

@@ -46,6 +46,14 @@ Conditions of_part(const Conditions& conditions) {
   return out;
 }
 
+bool has_tensor_with(const core::Profile& profile, const std::string& part_of_name) {
+  return std::ranges::any_of(profile.layers, [&](const core::ProfileLayer& layer) {
+    return std::ranges::any_of(layer.tensors, [&](const core::ProfileTensor& tensor) {
+      return tensor.name.find(part_of_name) != std::string::npos;
+    });
+  });
+}
+
 class Runner {
  public:
   Runner(const core::Profile& profile, const core::Network& network, std::int64_t workers,
@@ -70,6 +78,7 @@ class Runner {
       out_.stages.push_back(metrics_of(stage));
     note_memory();
     note_bubbles();
+    warn_of_whole_model();
     summarize();
     return std::move(out_);
   }
@@ -93,6 +102,12 @@ class Runner {
 
   void check_experts() const {
     if (parallel_.expert == 1) return;
+    for (const std::string& name : parallel_.expert_tensors)
+      if (std::ranges::none_of(job_->profiles,
+                               [&](const core::Profile& part) { return has_tensor_with(part, name); }))
+        throw core::Unsupported("parts of names of tensors",
+                                fmt::format("'{}', which no tensor has", core::printable(name)),
+                                "/parallel/expert_tensors");
     const bool any =
         std::any_of(job_->profiles.begin(), job_->profiles.end(), [&](const core::Profile& part) {
           return !gradients_of(make_workload(part), parallel_, true).gradients.empty();
@@ -100,6 +115,18 @@ class Runner {
     if (!any)
       throw core::Unsupported("tensors of experts, in layers of kind experts or named by expert_tensors",
                               "none", "/parallel/expert");
+  }
+
+  /// A model file describes the whole model, so an estimate of it has more than a worker's share.
+  void warn_of_whole_model() {
+    if (profile_.origin.kind != core::OriginKind::estimated) return;
+    if (parallel_.tensor == 1 && parallel_.expert == 1) return;
+    const std::string text = fmt::format(
+        "the estimated profile of '{}' is taken as that of one worker; tensor {} and expert {} do not divide "
+        "its "
+        "tensors and times",
+        core::printable(profile_.model), parallel_.tensor, parallel_.expert);
+    out_.warnings.push_back({.subject = text, .weight = 0, .text = text});
   }
 
   // ---- groups of tensors

@@ -163,11 +163,18 @@ void warn_of_activations(const planner::MemoryPeak& peak, Warnings& warnings) {
 }
 
 /// The peak of a worker's memory, if the scenario asks for it.
-std::optional<planner::MemoryPeak> memory_peak(const Setting& setting, const planner::Run& run,
-                                               Warnings& warnings) {
+std::optional<planner::MemoryPeak> memory_peak(const Setting& setting, const Schedule& schedule,
+                                               const planner::Run& run, Warnings& warnings) {
   if (!setting.conditions.memory) return {};
   const planner::MemoryPeak peak = planner::memory_of(setting, run, run.timeline).peak;
   warn_of_activations(peak, warnings);
+  const std::optional<std::int64_t> cap = setting.conditions.memory->cap_bytes;
+  if (cap && planner::total(peak.bytes) > *cap) {
+    const std::string text = fmt::format(
+        "{} workers, schedule '{}': a worker holds {} bytes, more than the {} of memory.cap_bytes",
+        setting.costs.workers(), schedule.name, planner::total(peak.bytes), *cap);
+    warnings.add({{.subject = text, .weight = 0, .text = text}});
+  }
   return peak;
 }
 
@@ -243,7 +250,7 @@ Results run(const Scenario& scenario, const RunOptions& options) {
         entry.by_worker = planner::report_workers(setting, run);
         entry.what_if = changed(setting, schedule, run, options.changes);
         entry.interval = std::move(interval);
-        entry.memory = memory_peak(setting, run, warnings);
+        entry.memory = memory_peak(setting, schedule, run, warnings);
       });
       tell(0, 0);
     }

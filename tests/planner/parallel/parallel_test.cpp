@@ -456,12 +456,34 @@ TEST_CASE("parallel: layers of the kind experts need not be named, and a job wit
       run_of(moe, support::link_of(1, 0.1), 4, parallel, schedule),
       "expected tensors of experts, in layers of kind experts or named by expert_tensors, got none",
       core::Unsupported);
+  CHECK_THROWS_WITH_AS(run_of(moe, support::link_of(1, 0.1), 4,
+                              parallel_of(R"({"expert": 2, "expert_tensors": ["l1", "mlp"]})"), schedule),
+                       "expected parts of names of tensors, got 'mlp', which no tensor has",
+                       core::Unsupported);
   moe.layers[1].kind = "experts";  // layer 2, whose 120 bytes are summed over two workers
   const ParallelRun run =
       run_of(moe, support::link_of(1, 0.1), 4, parallel, R"({"pipeline": "wfbp", "fusion": "all"})");
   CHECK(channel(run, 0) == "R1x 4-18, R1 18-42");
   CHECK(channel(run_of(moe, support::link_of(1, 0.1), 4, {}, schedule), 0) ==
         "R1 4-16, R2 16-34, R3 34-46, R4 46-64");  // without expert groups all are dense
+}
+
+TEST_CASE("parallel: an estimate of a whole model that tensor or expert groups would divide is warned of") {
+  core::Profile moe = profile_of({{1, 2, {20, 10}}, {1, 2, {20, 10}}});
+  moe.layers[1].kind = "experts";
+  const auto warns = [&](core::OriginKind kind, const char* parallel) {
+    moe.origin.kind = kind;
+    const ParallelRun run = run_of(moe, support::link_of(1, 0.1), 4, parallel_of(parallel),
+                                   R"({"pipeline": "wfbp", "fusion": "all"})");
+    return std::ranges::any_of(run.warnings, [](const Warning& warning) {
+      return warning.text.find("is taken as that of one worker; ") != std::string::npos;
+    });
+  };
+  using enum core::OriginKind;
+  CHECK(warns(estimated, R"({"tensor": 2})"));
+  CHECK(warns(estimated, R"({"expert": 2})"));
+  CHECK_FALSE(warns(estimated, R"({"data": 4})"));
+  CHECK_FALSE(warns(measured, R"({"tensor": 2})"));
 }
 
 // ---- parts

@@ -582,6 +582,22 @@ TEST_CASE("scenario: a plan of it is what its schedule gives, on numbers of work
   CHECK(plan(scenario, 64, planner::preset_schedule("fusewise")).plan.workers == 64);
 }
 
+TEST_CASE("scenario: a schedule that holds more than the cap is warned of") {
+  const auto warned = [](std::int64_t cap) {
+    const std::string memory = R"({"optimizer": "sgd", "cap_bytes": )" + std::to_string(cap) + "}";
+    const Results all = results(R"({"memory": )" + memory + "}");
+    const std::int64_t peak = planner::total(all.entries.front().memory->bytes);
+    const std::string wanted = "a worker holds " + std::to_string(peak) + " bytes, more than the " +
+                               std::to_string(cap) + " of memory.cap_bytes";
+    return std::pair(peak, std::ranges::any_of(all.warnings, [&](const std::string& warning) {
+                       return warning.ends_with(wanted);
+                     }));
+  };
+  const std::int64_t peak = warned(1).first;
+  CHECK(warned(peak - 1).second);
+  CHECK_FALSE(warned(peak).second);
+}
+
 TEST_CASE(
     "scenario: layers that are computed again take their forward time in backward, of all phases of a job") {
   // forward 2 and 3, backward 5 and 4 us; the second layer takes 5 us more
