@@ -1,5 +1,6 @@
 // fusewise torch: hands over to the Python package, which runs a PyTorch training script inside itself.
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,10 +28,12 @@ struct Options {
   bool is_module = false;
 };
 
-/// The Python package where it is not installed: that of the wheel or of the source tree of this program.
+/// The Python package where it is not installed: that of the wheel, of the source tree of this program, or of
+/// its installation.
 std::optional<fs::path> package_folder(const fs::path& program) {
   const fs::path above = program.parent_path().parent_path();
-  for (const fs::path& folder : {above.parent_path(), above / "python"})
+  for (const fs::path& folder :
+       {above.parent_path(), above / "python", above / "share" / "fusewise" / "python"})
     if (fs::is_directory(folder / "fusewise" / "torch")) return folder;
   return std::nullopt;
 }
@@ -61,10 +64,32 @@ std::vector<std::string> words_of(const Options& options, const std::vector<std:
   return out;
 }
 
+/// Whether Python finds the package; importing it would take seconds. Its own package of that name may lack
+/// this part.
+bool has_package(const std::string& python) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string code =
+        "import importlib.util as u, sys; sys.exit(0 if u.find_spec('fusewise') and "
+        "u.find_spec('fusewise.torch') else 9)";
+    ::execlp(python.c_str(), python.c_str(), "-c", code.c_str(), static_cast<char*>(nullptr));
+    ::_exit(0);  // the caller finds out, and says why
+  }
+  int status = 0;
+  constexpr int kNotFound = 9;
+  return child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+         WEXITSTATUS(status) != kNotFound;
+}
+
 [[noreturn]] void hand_over(const Options& options, const std::vector<std::string>& script) {
   if (script.empty()) throw core::InputError("SCRIPT: expected a training script, got none");
   set_environment(fs::read_symlink("/proc/self/exe"));
   std::vector<std::string> words = words_of(options, script);
+  if (!has_package(words.front()))
+    throw core::EnvironmentError(
+        fmt::format("fusewise torch: {} finds no Python package fusewise: pip install the wheel, or set "
+                    "PYTHONPATH to the folder python of the source tree",
+                    words.front()));
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

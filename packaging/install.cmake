@@ -5,6 +5,11 @@ include(GNUInstallDirs)
 
 install(TARGETS fusewise RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(DIRECTORY scenarios models traces DESTINATION ${CMAKE_INSTALL_DATADIR}/fusewise COMPONENT program)
+# What `fusewise torch` calls. A wheel has the Python package already, as wheel.packages.
+if(NOT SKBUILD)
+  install(DIRECTORY python/fusewise DESTINATION ${CMAKE_INSTALL_DATADIR}/fusewise/python COMPONENT program
+    PATTERN __pycache__ EXCLUDE)
+endif()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT program)
 
@@ -40,4 +45,6 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "iproute2, python3")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-torch")
 include(CPack)

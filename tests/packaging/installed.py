@@ -22,6 +22,24 @@ def check_program(prefix):
     assert str(prefix / "share" / "fusewise") in run(program, "doctor", cwd="/", env=environment)
 
 
+def check_torch(prefix):
+    """`fusewise torch` finds the Python package of the installation, and says what to do where there is none."""
+    program = prefix / "bin" / "fusewise"
+    module = prefix / "share" / "fusewise" / "python" / "fusewise" / "torch" / "__main__.py"
+    kept = module.read_text()
+    module.write_text("import sys\nprint('arguments', sys.argv[1:])\n")  # without PyTorch
+    assert "arguments ['--nproc', '2', 'train.py']" in run(program, "torch", "--nproc", "2", "train.py", cwd="/",
+                                                           env={"PATH": "/usr/bin:/bin"})
+    module.write_text(kept)
+    hidden = prefix / "share" / "fusewise" / "hidden"
+    (prefix / "share" / "fusewise" / "python").rename(hidden)
+    done = subprocess.run([program, "torch", "train.py"], capture_output=True, text=True, cwd="/",
+                          env={"PATH": "/usr/bin:/bin", "PYTHONNOUSERSITE": "1"}, check=False)
+    assert done.returncode == 1 and "finds no Python package fusewise: pip install" in done.stderr, done
+    assert done.stderr.count("\n") == 1, done.stderr
+    hidden.rename(prefix / "share" / "fusewise" / "python")
+
+
 def check_manual(prefix):
     commands = [line.split()[0] for line in run(prefix / "bin" / "fusewise", "--help").split("Subcommands:\n")[1].splitlines()
                 if line.startswith("  ") and line.split()]
@@ -67,6 +85,7 @@ def main():
         prefix = folder / "prefix"
         run(options.cmake, "--install", options.build, "--prefix", prefix)
         check_program(prefix)
+        check_torch(prefix)
         check_manual(prefix)
         check_library(prefix, folder, options.cmake, compiled_with(options.build))
 
