@@ -1,6 +1,5 @@
 #include "cli/command_line.hpp"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/output.hpp"
+#include "cli/terminal.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/file_guard.hpp"
@@ -262,12 +262,6 @@ std::string wrapped(const std::string& help, std::size_t width) {
   return out;
 }
 
-/// Columns of the terminal to which standard output goes; 0 if it goes elsewhere.
-std::size_t terminal_width() {
-  winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
 }  // namespace
 
 std::string Program::run(int argc, const char* const* argv) {
@@ -284,7 +278,7 @@ std::string Program::run(int argc, const char* const* argv) {
     }
     std::ostringstream out;  // CLI11 asks for help and version by exceptions, too
     app_->exit(error, out);
-    return wrapped(out.str(), terminal_width());
+    return wrapped(out.str(), terminal_width(STDOUT_FILENO));
   }
 }
 

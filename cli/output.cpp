@@ -10,6 +10,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "cli/terminal.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/files.hpp"
@@ -35,25 +36,38 @@ void print(const std::string& text) {
         fmt::format("standard output: cannot write: {}", std::generic_category().message(errno)));
 }
 
+void print_for_people(const std::string& text) { print(fitted(text, terminal_width(STDOUT_FILENO))); }
+
+bool is_json_file(std::string_view file) { return file.ends_with(".json"); }
+
 void write_or_print(const std::string& file, const std::string& text, const std::string& summary, bool json) {
   if (!file.empty()) core::write_file(file, text);
-  print(file.empty() || json ? text : printable_lines(summary));
+  if (file.empty() || json) return print(text);
+  print_for_people(printable_lines(summary));
 }
 
 void print_warnings(const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings) log().warn("warning: {}", core::one_line(warning));
+  const std::size_t width = terminal_width(STDERR_FILENO);
+  for (const std::string& warning : warnings)
+    log().warn("{}", fitted("warning: " + core::one_line(warning), width));
 }
 
 void be_quiet() { log().set_level(spdlog::level::err); }
 
 bool shows_progress() { return log().should_log(spdlog::level::info) && ::isatty(STDERR_FILENO) == 1; }
 
-void print_progress(std::string_view message) { log().info("{}", core::one_line(message)); }
+namespace {
 
-void print_error(std::string_view message) {
-  const std::string_view over_progress = ::isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "";
-  log().error("{}{}", over_progress, core::one_line(message));
+/// Removes a line of progress from a terminal.
+std::string_view over_progress() { return ::isatty(STDERR_FILENO) == 1 ? "\r\033[K" : ""; }
+
+}  // namespace
+
+void print_progress(std::string_view message) {
+  log().info("{}{}", over_progress(), core::one_line(message));
 }
+
+void print_error(std::string_view message) { log().error("{}{}", over_progress(), core::one_line(message)); }
 
 std::string printable_lines(const std::string& text) {
   std::string out;

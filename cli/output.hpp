@@ -15,6 +15,12 @@ namespace cli {
 /// Prints a result to stdout. Throws EnvironmentError if stdout cannot be written.
 void print(const std::string& text);
 
+/// Prints tables and sentences for people; on a terminal, long lines are broken so that they fit it.
+void print_for_people(const std::string& text);
+
+/// Whether an output that is a page for people by default is asked for as JSON: its name ends in .json.
+bool is_json_file(std::string_view file);
+
 /// Writes the text to the file and prints the summary; without a file name, or with --json, prints the text.
 void write_or_print(const std::string& file, const std::string& text, const std::string& summary,
                     bool json = false);

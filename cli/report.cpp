@@ -1,6 +1,7 @@
 // fusewise report: writes one HTML file that shows a scenario, results or an accuracy report.
 
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -35,6 +36,20 @@ report::Report of_trace(const std::string& trace, const Options& options) {
   return report::of_comparison(core::Field::parse(comparison_json(comparison_of(compared)), trace));
 }
 
+/// Of a file that another command has to run first, the message says which.
+void check_was_run(const core::Field& file, const std::string& name) {
+  const auto format = file.is_object() ? file.find("format") : std::nullopt;
+  if (!format || !format->is_text()) return;
+  const std::string printable = core::printable(name);
+  const std::pair<std::string_view, std::string> others[] = {
+      {"suite", fmt::format("fusewise validate {} -o accuracy.json runs it for a report", printable)},
+      {"paper", fmt::format("fusewise validate {} compares it", printable)},
+      {"plan", "fusewise report SCENARIO shows the scenario of a plan"}};
+  for (const auto& [what, command] : others)
+    if (format->text() == fmt::format("fusewise.{}", what))
+      format->expected("fusewise.scenario or results", fmt::format("a {} ({})", what, command));
+}
+
 report::Report collect(const std::string& path, const Options& options) {
   if (is_trace(path)) return of_trace(path, options);
   if (!options.plan.empty())
@@ -42,6 +57,7 @@ report::Report collect(const std::string& path, const Options& options) {
         fmt::format("{}: /: expected a trace, or no --plan, got another file", core::one_line(path)));
   const core::Field file = core::Field::load(path);
   check_is_scenario(file, options.input);
+  check_was_run(file, options.input);
   const std::string format = file.at("format").one_of(
       {"fusewise.scenario", "fusewise.results", "fusewise.accuracy", "fusewise.comparison", "fusewise.fit"});
   if (format == "fusewise.results") return report::of_results(file);

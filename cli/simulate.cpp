@@ -72,7 +72,8 @@ void simulate(const Options& options) {
   if (!options.timeline.empty()) files.push_back({options.timeline, timeline});
   core::write_files(files);
   print_warnings(results.warnings);
-  print(options.json || options.csv ? rows : results_table(results));
+  if (options.json || options.csv) return print(rows);
+  print_for_people(results_table(results));
 }
 
 }  // namespace

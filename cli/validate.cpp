@@ -43,7 +43,9 @@ void reproduce_papers(const Options& options) {
     results.push_back(validate::reproduce(validate::load_paper(file)));
   }
   progress.end();
-  if (!options.output.empty()) core::write_file(options.output, validate::papers_page(results));
+  if (!options.output.empty())
+    core::write_file(options.output, is_json_file(options.output) ? validate::papers_json(results)
+                                                                  : validate::papers_page(results));
   print(options.json ? validate::papers_json(results) : validate::papers_table(results));
   const std::vector<std::string> faults = validate::faults(results);
   if (!faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(faults, "; ")));
@@ -94,8 +96,10 @@ void add_validate(const Command& program) {
                   "a plan, a scenario or a suite to run live, a fusewise.paper file, or a folder of these")
       .required();
   command.add_flag("--json", options->json, "print JSON");
-  command.add_output("-o,--output", options->output,
-                     "also write to this file: a Markdown page for papers and suites, otherwise JSON");
+  command.add_output(
+      "-o,--output", options->output,
+      "also write to this file: JSON; of papers and suites, a Markdown page unless its name ends in "
+      ".json");
   const LiveCommand live = add_live_options(command);
   const SuiteCommand suite = add_suite_options(command);
   command.on_run([options, live, suite] { run_validate(*options, live, suite); });
