@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,6 +11,7 @@
 #include "cli/input.hpp"
 #include "cli/measure.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "planner/job/registry.hpp"
@@ -77,9 +79,15 @@ std::string command_of(const Options& options, const MeasureOptions& common) {
 void run(const Options& options, const MeasureOptions& common) {
   const profiler::CompressorBackend& backend = backend_of(common);
   check_names(options.only, backend);
+  std::optional<StepLine> line;
   const core::CompressorCosts costs =
       profiler::measure_compressors(backend, options_of(options, common), command_of(options, common),
-                                    [](const std::string& what) { print_progress("measuring " + what); });
+                                    [&](std::size_t total, const std::string& what) {
+                                      if (!shows_progress()) return print_progress("measuring " + what);
+                                      if (!line) line.emplace(total);
+                                      line->next(what);
+                                    });
+  if (line) line->end();
   write_or_print(common.output, compressor_costs_text(costs), summary(costs), common.json);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,6 +11,7 @@
 #include "cli/chosen_schedule.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/json_text.hpp"
@@ -114,8 +116,14 @@ planner::ConsiderOptions considered(const Options& options, const scenarios::Sce
 void consider(const Options& options, const scenarios::Scenario& scenario,
               const planner::Schedule& schedule) {
   const std::int64_t workers = chosen_workers(options, scenario);
-  const scenarios::Considered found =
-      scenarios::consider(scenario, workers, schedule, considered(options, scenario));
+  planner::ConsiderOptions asked = considered(options, scenario);
+  std::optional<StepLine> line;
+  asked.progress = [&](std::size_t total, const std::string& what) {
+    if (!line) line.emplace(total);
+    line->next(what);
+  };
+  const scenarios::Considered found = scenarios::consider(scenario, workers, schedule, asked);
+  if (line) line->end();
   const planner::Consideration& all = found.consideration;
   const std::string text = options.json ? planner::consideration_json(all) : planner::consideration_text(all);
   if (!options.output.empty()) {
@@ -123,7 +131,7 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
     core::write_file(options.output, planner::plan_text(best.plan));
   }
   print_warnings(found.warnings);
-  print(text);
+  options.json ? print(text) : print_for_people(text);
 }
 
 /// Prints the fastest plans for each amount of memory; --output writes the chosen one.
@@ -151,7 +159,8 @@ void plan_parts(const Options& options, const scenarios::Scenario& scenario,
   print_warnings(found.warnings);
   if (found.emission)
     return print(options.json ? core::json_text(found.emission->json) : found.emission->text);
-  print(options.json ? scenarios::divided_plan_json(found) : scenarios::divided_plan_text(found));
+  if (options.json) return print(scenarios::divided_plan_json(found));
+  print_for_people(scenarios::divided_plan_text(found));
 }
 
 void plan(const Options& options) {
@@ -171,7 +180,7 @@ void plan(const Options& options) {
   const std::string text = shown(options, planned);
   if (!options.output.empty()) core::write_file(options.output, planner::plan_text(planned.plan));
   print_warnings(planned.warnings);
-  print(text);
+  options.json || planned.emission ? print(text) : print_for_people(text);
 }
 
 /// Adds the options of --consider-compression.

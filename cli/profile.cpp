@@ -14,6 +14,7 @@
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/model/model.hpp"
 #include "planner/job/registry.hpp"
@@ -52,17 +53,21 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   void show(int done, int total) {
-    constexpr int kWidth = 40;
+    constexpr int kWidth = 20;
     if (!is_terminal_) return;
     is_shown_ = true;
     const int filled = kWidth * done / total;
-    fmt::print(stderr, "\r[{}{}] {} of {} repetitions", std::string(static_cast<std::size_t>(filled), '#'),
-               std::string(static_cast<std::size_t>(kWidth - filled), '.'), done, total);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+    fmt::print(stderr, "\r[{}{}] {} of {} repetitions{}\033[K",
+               std::string(static_cast<std::size_t>(filled), '#'),
+               std::string(static_cast<std::size_t>(kWidth - filled), '.'), done, total,
+               pace(static_cast<std::size_t>(done), static_cast<std::size_t>(total - done), seconds));
     std::fflush(stderr);
   }
 
  private:
   bool is_terminal_ = shows_progress();
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   bool is_shown_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -35,12 +36,11 @@ StepLine::StepLine(std::size_t total)
 void StepLine::next(const std::string& what) {
   const std::size_t done = begun_steps_++;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
-  const std::string left =
-      done == 0 ? ""
-                : fmt::format(", {:.0f} s, about {:.0f} s left", seconds,
-                              seconds / static_cast<double>(done) * static_cast<double>(total_ - done));
-  write(fmt::format("\r\033[K{} of {} done{}: {}", done, total_, left, what));
+  total_ = std::max(total_, begun_steps_);
+  write(fmt::format("\r\033[K{} of {} done{}: {}", done, total_, pace(done, total_ - done, seconds), what));
 }
+
+void StepLine::add(std::size_t steps) { total_ += steps; }
 
 void StepLine::end() { write("\r\033[K"); }
 

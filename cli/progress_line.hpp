@@ -27,12 +27,14 @@ class ProgressLine {
   std::chrono::steady_clock::time_point shown_ = begun_;
 };
 
-/// Counts steps of unlike length in one line: what is done next, how many are done, and how long the rest
-/// takes at the pace so far. Appears only on a terminal: the one of the process that constructs it, also
-/// where a child that redirects its stderr takes the steps.
+/// Counts steps of unlike length in one line: what is done next, how many are done, how many each second,
+/// and how long the rest takes at that pace. Appears only on a terminal: the one of the process that
+/// constructs it, also where a child that redirects its stderr takes the steps.
 class StepLine {
  public:
   explicit StepLine(std::size_t total);
+  /// Steps that turn out to be necessary later. A step beyond the total counts by itself.
+  void add(std::size_t steps);
   void next(const std::string& what);
   void end();
 

@@ -9,6 +9,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/printable.hpp"
@@ -62,7 +63,10 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
                                    .fusewise = std::filesystem::read_symlink("/proc/self/exe"),
                                    .predictions = prediction_of(shared.prediction, output)};
   run_options.tell = print_progress;
+  StepLine line(suite::runs_of(suite_file, run_options));
+  run_options.next = [&](const std::string& what) { line.next(what); };
   const suite::Measured measured = suite::run(suite_file, run_options);
+  line.end();
   const suite::Report report = suite::judge(measured.cases, suite_file.tolerance);
   const suite::ReportInfo about = {
       .suite = suite_file.name,
@@ -71,9 +75,11 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
       .versions = fmt::format("fusewise {}, g++ {}", FUSEWISE_VERSION, __VERSION__),
       .command = command_of(options, file, shared, output),
       .places = measured.places};
-  if (!output.empty()) core::write_file(output, suite::report_page(report, suite_file.tolerance, about));
-  print(json ? suite::report_json(report, suite_file.tolerance, about)
-             : suite::report_table(report, suite_file.tolerance));
+  const std::string document = suite::report_json(report, suite_file.tolerance, about);
+  if (!output.empty())
+    core::write_file(
+        output, is_json_file(output) ? document : suite::report_page(report, suite_file.tolerance, about));
+  print(json ? document : suite::report_table(report, suite_file.tolerance));
   if (!report.faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(report.faults, "; ")));
   if (report.not_judged > 0)
     throw core::EnvironmentError(

@@ -4,7 +4,9 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,6 +42,8 @@ struct ConsiderOptions {
   /// compress nothing or equal a built-in one are skipped.
   std::vector<Compressor> offered = {};
   ChoiceEffort effort = {};
+  /// Called before each compressor, and before the best choices for each group; `total` is how often.
+  std::function<void(std::size_t total, const std::string& what)> progress = {};
 };
 
 /// A range of bandwidths, as factors of the network's own bandwidth.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -203,6 +204,38 @@ TEST_CASE("quiet: after the command, too") {
   CHECK(run_program({"netlab", "status", "--quiet"}).exit_code == 0);
 }
 
+TEST_CASE("output: sentences and warnings fit the terminal, and are whole elsewhere" *
+          support::needs(no_script)) {
+  for (const char* arguments :
+       {"simulate googlenet-k80-measured", "plan googlenet-k80 --workers 64", "doctor"}) {
+    CAPTURE(arguments);
+    const std::string text = on_terminal("stty cols 80; " + support::program() + " " + arguments);
+    std::istringstream lines(text);
+    std::string words;
+    for (std::string line; std::getline(lines, line);) {
+      while (!line.empty() && line.back() == '\r') line.pop_back();
+      constexpr std::string_view kErase = "\033[K";  // of a line of progress
+      if (const std::size_t at = line.rfind(kErase); at != std::string::npos)
+        line.erase(0, at + kErase.size());
+      CAPTURE(line);
+      const bool is_row = line.find("  ", line.find_first_not_of(' ') + 1) != std::string::npos;
+      CHECK((line.size() <= 80 || is_row));
+      words += line + " ";
+    }
+    std::istringstream in(words);
+    std::string joined;
+    for (std::string word; in >> word;) joined += word + " ";
+    std::istringstream split(arguments);
+    std::vector<std::string> all;
+    for (std::string word; split >> word;) all.push_back(word);
+    const Outcome elsewhere = run_program(all);
+    std::istringstream whole(elsewhere.err + elsewhere.out);
+    std::string expected;
+    for (std::string word; whole >> word;) expected += word + " ";
+    CHECK(joined == expected);
+  }
+}
+
 TEST_CASE("errors: what is suggested is neither hidden nor refused there") {
   CHECK(run_program({"simulate", "googlenet-k80", "--versoin"}).err ==
         "The following argument was not expected: --versoin (try --help)\n");
@@ -271,6 +304,28 @@ TEST_CASE("errors: an option that is nearly right is suggested") {
         std::string::npos);
   CHECK(run_program({"plan", "googlenet-k80", "--nothing-like-it"}).err.find("did you mean") ==
         std::string::npos);
+}
+
+TEST_CASE(
+    "progress: on a terminal, long commands tell how much is done, at which rate, and how much is left" *
+    support::needs(no_script)) {
+  for (const auto& [arguments, begin, then] :
+       {std::tuple{"measure --compressors --only fp16,bf16 --elements 1024 --repetitions 1",
+                   "0 of 2 done: fp16", " s left: bf16"},
+        std::tuple{"measure --workers 2 --overlap resnet18 --batch 1 --threads 1 --repetitions 1 --warm-up 1 "
+                   "--overlap-size 16MiB",
+                   "0 of 3 done: round 1 of iterations", " s left: round 2 of iterations"},
+        std::tuple{"plan googlenet-k80 --workers 4 --consider-compression --densities 0.1",
+                   "0 of 15 done: ", " s left: the best choice for each group"},
+        std::tuple{"profile resnet18 --backend cpu --batch 1 --input-size 32 --repetitions 2 --warm-up 0",
+                   "1 of ", " s left"}}) {
+    CAPTURE(arguments);
+    const std::string text = on_terminal(support::program() + " " + arguments);
+    CAPTURE(text);
+    CHECK(text.find(begin) != std::string::npos);
+    CHECK(text.find(then) != std::string::npos);
+    CHECK(text.find(" a second, about ") != std::string::npos);
+  }
 }
 
 TEST_CASE("measure: on a terminal it says what it measures, and how much is left" *

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files.hpp"
+#include "core/printable.hpp"
 #include "tests/support/environment.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/program.hpp"
@@ -36,6 +37,53 @@ bool is_of_other_runs(const std::string& part) {
                                      ": null_error", ": measured_best", ": predicted_best"})
     if (part.ends_with(end)) return true;
   return false;
+}
+
+TEST_CASE("validate: -o NAME.json writes the report of a suite as JSON, which fusewise report draws") {
+  const support::TemporaryFolder folder;
+  const std::string file = folder / "accuracy.json";
+  const std::string page = folder / "page.html";
+  const std::string suite = folder.put("s.json", kSuite);
+  const Outcome outcome = run_program({"validate", suite, "--paced", "--json", "-o", file});
+  CAPTURE(outcome.err);
+  CHECK(core::read_file(file) == outcome.out);
+  const Outcome drawn = run_program({"report", file, "-o", page});
+  CAPTURE(drawn.err);
+  CHECK(drawn.exit_code == 0);
+  CHECK(core::read_file(page).find("\"kind\":\"accuracy\"") != std::string::npos);
+  CHECK(run_program({"report", suite, "-o", page}).err ==
+        suite + ": /format: expected fusewise.scenario or results, got a suite (fusewise validate " +
+            core::printable(suite) + " -o accuracy.json runs it for a report)\n");
+}
+
+TEST_CASE("validate: on a terminal a suite says which case runs, and how many are left") {
+  const support::TemporaryFolder folder;
+  const std::string command = "script -qec '" + support::program() + " validate " +
+                              folder.put("s.json", kSuite).string() + " --paced' /dev/null >" +
+                              (folder / "out").string() + " 2>&1 </dev/null";
+  if (std::system("command -v script >/dev/null") != 0) return;
+  CHECK(std::system(command.c_str()) >= 0);
+  const std::string text = core::read_file(folder / "out");
+  CAPTURE(text);
+  CHECK(text.find("0 of 3 done: g: wfbp") != std::string::npos);
+  CHECK(text.find(" s left: g: one group") != std::string::npos);
+}
+
+TEST_CASE("validate: papers are written as JSON to NAME.json, and fusewise report says what to run first") {
+  const support::TemporaryFolder folder;
+  const std::string file = folder / "papers.json";
+  const Outcome written = run_program({"validate", "validate/papers/dear.paper.json", "--json", "-o", file});
+  CHECK(written.out == core::read_file(file));
+  CHECK(run_program({"report", "validate/papers/dear.paper.json", "-o", folder / "r.html"}).err ==
+        "validate/papers/dear.paper.json: /format: expected fusewise.scenario or results, got a paper "
+        "(fusewise "
+        "validate validate/papers/dear.paper.json compares it)\n");
+  const std::string plan = folder / "p.json";
+  REQUIRE(run_program({"plan", "googlenet-k80", "--workers", "4", "-o", plan}).exit_code == 0);
+  CHECK(run_program({"report", plan, "-o", folder / "r.html"}).err ==
+        plan +
+            ": /format: expected fusewise.scenario or results, got a plan (fusewise report SCENARIO shows "
+            "the scenario of a plan)\n");
 }
 
 TEST_CASE("validate: a suite is predicted, frozen, run and judged, noisy cases are not") {

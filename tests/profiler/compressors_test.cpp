@@ -30,8 +30,14 @@ namespace {
 void check_all_measured(const CompressorBackend& backend, const std::string& device, bool has_times) {
   const CompressorOptions options = {.elements = {1000, 4000}, .densities = {0.01, 0.1}, .samples = 3};
   std::vector<std::string> told;
-  const core::CompressorCosts costs = measure_compressors(
-      backend, options, "command", [&](const std::string& what) { told.push_back(what); });
+  std::size_t all = 0;
+  const core::CompressorCosts costs =
+      measure_compressors(backend, options, "command", [&](std::size_t total, const std::string& what) {
+        told.push_back(what);
+        CHECK(told.size() <= total);
+        all = total;
+      });
+  CHECK(told.size() == all);
   CHECK(costs.device == device);
   CHECK(costs.origin.source.rfind(
             "backend " + std::string(backend.name) + " on " + device + ": medians of 3 ", 0) == 0);

@@ -112,6 +112,7 @@ class GroupRun {
   }
 
   CaseRun run_of(std::size_t number) {
+    spec_.next(fmt::format("{}: {}", group_.name, group_.plans[number].name));
     const live::RunSpec& spec = group_.plans[number].spec;
     const live::Prediction& prediction = predictions_[number];
     const live::Record record = live::execute(worker_group_, spec, calibration_, prediction);
@@ -149,6 +150,12 @@ bool all_pass(const std::vector<Case>& cases, const Tolerance& tolerance) {
 
 }  // namespace
 
+std::size_t runs_of(const Suite& suite, const RunOptions& options) {
+  std::size_t out = suite.programs.size();
+  for (const Group& group : suite.groups) out += group.plans.size();
+  return out * options.repeats;
+}
+
 Measured run(const Suite& suite, const RunOptions& spec) {
   Measured out;
   PredictionFileWriter prediction_file(spec.predictions);
@@ -175,8 +182,10 @@ Measured run(const Suite& suite, const RunOptions& spec) {
   for (const Program& program : suite.programs)
     add(program.name, [&] {
       GroupResult all;
-      for (std::uint32_t repeat = 0; repeat < spec.repeats; ++repeat)
+      for (std::uint32_t repeat = 0; repeat < spec.repeats; ++repeat) {
+        spec.next(program.name);
         add_runs(run_program(program, spec.fusewise, suite.iterations, spec.tell), all);
+      }
       return all;
     });
   return out;

@@ -20,12 +20,17 @@ struct RunOptions {
   std::filesystem::path fusewise;     ///< path of this program, for others to call
   std::filesystem::path predictions;  ///< written before plans run, unless empty
   std::function<void(const std::string& line)> tell = [](const std::string& /*line*/) {};
+  /// Called before each run of a case or a program, and before runs that are repeated.
+  std::function<void(const std::string& what)> next = [](const std::string& /*what*/) {};
 };
 
 struct Measured {
   std::vector<Case> cases;
   std::vector<std::string> places;  ///< "shapes: 4 processes, network namespaces, ..."
 };
+
+/// How often run() calls `next` if no run is repeated.
+std::size_t runs_of(const Suite& suite, const RunOptions& options);
 
 /// Throws EnvironmentError if a run fails.
 Measured run(const Suite& suite, const RunOptions& options);

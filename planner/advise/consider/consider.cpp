@@ -240,9 +240,16 @@ Consideration consider(const Setting& setting, const Schedule& schedule, const C
   const Setting calm(*setting.workload.profile, *setting.network, setting.costs.workers(),
                      setting.costs.algorithm(), calm_of(setting.conditions));
   Considering considering(calm, schedule, options);
-  if (calm.costs.workers() > 1)
-    for (const std::vector<Variant>& variants : considered::all_variants(calm, options))
-      considering.add(variants);
+  std::vector<std::vector<Variant>> all;
+  if (calm.costs.workers() > 1) all = considered::all_variants(calm, options);
+  const auto tell = [&](const std::string& what) {
+    if (options.progress) options.progress(all.size() + 1, what);
+  };
+  for (const std::vector<Variant>& variants : all) {
+    tell(variants.front().label);
+    considering.add(variants);
+  }
+  tell("the best choice for each group");
   Consideration out = std::move(considering).finished();
   out.taken_away = taken_away(setting.conditions);
   return out;

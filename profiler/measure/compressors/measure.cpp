@@ -31,14 +31,14 @@ bool is_sparse(const compression::Compressor& compressor) {
 }
 
 core::MeasuredCompressor measured(CompressorDevice& device, const compression::Compressor& compressor,
-                                  const CompressorOptions& options, const CompressorProgress& progress) {
+                                  const CompressorOptions& options,
+                                  const std::function<void(const std::string&)>& progress) {
   core::MeasuredCompressor out = {.name = std::string(compressor.name), .curves = {}};
   if (compressor.sums()) out.collective = core::CollectiveKind::all_reduce;
   const bool has_density = is_sparse(compressor);
   for (const double density : has_density ? options.densities : std::vector<double>{1}) {
-    if (progress)
-      progress(has_density ? fmt::format("{} at density {}", compressor.name, density)
-                           : std::string(compressor.name));
+    progress(has_density ? fmt::format("{} at density {}", compressor.name, density)
+                         : std::string(compressor.name));
     core::CodeCurve curve;
     if (has_density) curve.density = density;
     for (const std::int64_t elements : options.elements)
@@ -74,10 +74,18 @@ core::CompressorCosts measure_compressors(const CompressorBackend& backend, cons
                      backend.name, device->name(), options.samples, backend.sample)},
       .compressors = {}};
   const std::vector<std::string_view> implemented = backend.compressors();
+  std::vector<const compression::Compressor*> chosen;
+  std::size_t curves = 0;
   for (const compression::Compressor& compressor : compression::compressors())
     if (contains(implemented, compressor.name) &&
-        (options.compressors.empty() || contains(options.compressors, compressor.name)))
-      out.compressors.push_back(measured(*device, compressor, options, progress));
+        (options.compressors.empty() || contains(options.compressors, compressor.name))) {
+      chosen.push_back(&compressor);
+      curves += is_sparse(compressor) ? options.densities.size() : 1;
+    }
+  for (const compression::Compressor* compressor : chosen)
+    out.compressors.push_back(measured(*device, *compressor, options, [&](const std::string& what) {
+      if (progress) progress(curves, what);
+    }));
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -24,8 +25,8 @@ struct CompressorOptions {
   std::uint64_t seed = 1;                              ///< for the gradients
 };
 
-/// Called before each compressor and density.
-using CompressorProgress = std::function<void(const std::string& what)>;
+/// Called before each compressor and density; `total` is how many there are.
+using CompressorProgress = std::function<void(std::size_t total, const std::string& what)>;
 
 /// The table of backends; the first is the default.
 std::span<const CompressorBackend> compressor_backends();

@@ -60,6 +60,7 @@ class Measurement {
     communicate(options_.warm_up, warm_up);
     const int share = (options_.repetitions + kRounds - 1) / kRounds;
     for (int round = 1; round <= kMaxRounds; ++round) {
+      if (options_.progress) options_.progress(round, kRounds);
       transport::barrier(control_, kTag);
       for (int i = 0; i < share; ++i) out_.compute_alone.push_back(compute_());
       communicate(share, out_.communication_alone);

@@ -16,6 +16,8 @@ struct OverlapOptions {
   std::int64_t bytes = std::int64_t{4} << 20;  ///< of each all-reduce, a multiple of 4
   int warm_up = 2;
   int repetitions = 10;  ///< of each alone; minimum number of counted iterations at the same time
+  /// Called before each round; more rounds follow if too few iterations counted.
+  std::function<void(int round, int rounds)> progress = {};
 };
 
 /// Samples of one rank, in microseconds.
