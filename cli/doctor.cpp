@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -135,19 +136,52 @@ Finding mpi() {
       .remedy = is_built_in ? "apt install openmpi-bin" : "build from source with libopenmpi-dev installed"};
 }
 
-std::vector<Finding> examine() {
-  return {data(),
-          namespaces(),
-          tools(),
-          torch(),
-          mpi(),
-          library("NVIDIA driver", {"libcuda.so.1"}, "everything on a GPU", "install NVIDIA's driver"),
-          library("CUDA runtime", {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
-                  "measure --backend nccl (experimental)", "pip install nvidia-cuda-runtime-cu12"),
-          library("NCCL", {"libnccl.so.2"}, "measure --backend nccl (experimental)",
-                  "pip install nvidia-nccl-cu12")};
+std::vector<Finding> findings_without_cuda() { return {data(), namespaces(), tools(), torch(), mpi()}; }
+
+/// The number after ".so." in the name of a library; 0 if there is none.
+int major_of(const std::string& file) {
+  const std::size_t at = file.rfind(".so.");
+  return at == std::string::npos ? 0 : std::atoi(file.c_str() + at + 4);
 }
 
+Finding cuda_layers() {
+  const bool is_built_in = FUSEWISE_HAS_CUDA_LAYERS == 1;
+  return {.what = "layers on GPUs",
+          .is_there = is_built_in,
+          .found = is_built_in ? fmt::format("part of this program, for CUDA {}", FUSEWISE_CUDA_MAJOR)
+                               : "this program was built without them",
+          .use = "profile --backend cuda (experimental)",
+          .remedy = "build from source with CUDA's compiler and the headers of cuDNN and cuBLASLt"};
+}
+
+/// NVIDIA's libraries of the CUDA version that this program was built for, otherwise of the one that is
+/// there.
+std::vector<Finding> cuda_libraries() {
+  constexpr int kFirstWithPlainNames = 13;
+  Finding runtime = library("CUDA runtime", {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
+                            "measure --backend nccl (experimental)", "");
+  const int found = runtime.is_there ? major_of(runtime.found) : 0;
+  const int usual = FUSEWISE_CUDA_MAJOR > 0 ? FUSEWISE_CUDA_MAJOR : 12;
+  const int major = found > 0 ? found : usual;
+  const bool is_plain = major >= kFirstWithPlainNames;
+  const std::string suffix = fmt::format("-cu{}", major);
+  runtime.remedy = "pip install nvidia-cuda-runtime" + (is_plain ? "" : suffix);
+  const std::string layers = "profile --backend cuda (experimental)";
+  return {runtime,
+          library("NCCL", {"libnccl.so.2"}, "measure --backend nccl (experimental)",
+                  "pip install nvidia-nccl" + suffix),
+          library("cuDNN", {"libcudnn.so.9", "libcudnn.so.8"}, layers, "pip install nvidia-cudnn" + suffix),
+          library("cuBLASLt", {fmt::format("libcublasLt.so.{}", major)}, layers,
+                  "pip install nvidia-cublas" + (is_plain ? "" : suffix))};
+}
+
+std::vector<Finding> examine() {
+  std::vector<Finding> out = findings_without_cuda();
+  out.push_back(library("NVIDIA driver", {"libcuda.so.1"}, "everything on a GPU", "install NVIDIA's driver"));
+  for (Finding& each : cuda_libraries()) out.push_back(std::move(each));
+  out.push_back(cuda_layers());
+  return out;
+}
 std::string report_json(const std::vector<Finding>& all) {
   nlohmann::ordered_json findings = nlohmann::ordered_json::array();
   for (const Finding& each : all) {
@@ -183,8 +217,10 @@ void add_doctor(const Command& program) {
       program.add_command("doctor", "Say what this machine can do, and what to install for the rest");
   command.footer("Example: fusewise doctor");
   command.add_flag("--json", *json, "print JSON instead of a table");
-  command.on_run(
-      [json] { print(*json ? report_json(examine()) : printable_lines(report_table(examine()))); });
+  command.on_run([json] {
+    if (*json) return print(report_json(examine()));
+    print_for_people(printable_lines(report_table(examine())));
+  });
 }
 
 }  // namespace cli

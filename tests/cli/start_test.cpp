@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files.hpp"
+#include "tests/support/environment.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -243,16 +245,36 @@ TEST_CASE("init: names that are nearly right are suggested") {
         "'bert-base-v10', did you mean 'bert-base-v100'?\n");
 }
 
+TEST_CASE("doctor: packages are those of the CUDA version that is there") {
+  const support::TemporaryFolder folder;
+  folder.put("libcudart.so.13", core::read_file("/lib/x86_64-linux-gnu/libm.so.6"));
+  const support::Environment environment("FUSEWISE_CUDA_LIBRARIES", folder.path().string());
+  const std::pair<const char*, const char*> expected[] = {{"NCCL", "pip install nvidia-nccl-cu13"},
+                                                          {"cuDNN", "pip install nvidia-cudnn-cu13"},
+                                                          {"cuBLASLt", "pip install nvidia-cublas"}};
+  const json all = json::parse(run_program({"doctor", "--json"}).out).at("findings");
+  for (const auto& [what, remedy] : expected)
+    for (const json& each : all)
+      if (each.at("what") == what) CHECK(each.value("remedy", remedy) == remedy);  // none where it is there
+}
+
 TEST_CASE("doctor: every finding says what it is good for, and what to do where it is missing") {
   const Outcome outcome = run_program({"doctor", "--json"});
   CHECK(outcome.exit_code == 0);
   const json all = json::parse(outcome.out).at("findings");
-  CHECK(all.size() == 8);
+  CHECK(all.size() == 11);
   for (const json& each : all) {
     CHECK(!each.at("use").get<std::string>().empty());
     CHECK(each.contains("remedy") != each.at("is_there").get<bool>());
   }
   CHECK(all.at(0).at("found") == support::source_dir().string());
+  const auto finding = [&](const char* what) {
+    return *std::find_if(all.begin(), all.end(), [&](const json& each) { return each.at("what") == what; });
+  };
+  for (const char* what : {"cuDNN", "cuBLASLt", "layers on GPUs", "NCCL", "CUDA runtime"}) {
+    CAPTURE(what);
+    CHECK(finding(what).at("what") == what);
+  }
   const std::string table = run_program({"doctor"}).out;
   for (const json& each : all) CHECK(table.find(each.at("what").get<std::string>()) != std::string::npos);
 }
