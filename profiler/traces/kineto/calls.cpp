@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "profiler/traces/kineto/exchanges.hpp"
+#include "profiler/traces/kineto/marked_steps.hpp"
 
 namespace kineto {
 namespace {
@@ -173,9 +174,11 @@ class Search {
       if (range.kind == RangeKind::annotation && !step_.empty() && starts_with(text(range.name), step_))
         out_.steps.push_back({.start_ns = range.start_ns,
                               .end_ns = range.end_ns,
-                              .label = std::string(text(range.name).substr(step_.size()))});
+                              .label = std::string(text(range.name).substr(step_.size())),
+                              .last_label = std::string(text(range.name).substr(step_.size()))});
     out_.has_steps = !out_.steps.empty();
-    if (!out_.has_steps) out_.steps = unmarked_steps(*trace_);
+    out_.steps = out_.has_steps ? joined_steps(*trace_, std::move(out_.steps)) : unmarked_steps(*trace_);
+    describe_steps(*trace_, out_.steps);
     last_gradient_ns_.assign(out_.steps.size(), INT64_MAX);
     for (const Range& range : trace_->ranges)
       if (is_accumulation(text(range.name)))

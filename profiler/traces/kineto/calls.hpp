@@ -11,21 +11,13 @@
 #include <vector>
 
 #include "profiler/traces/kineto/process_groups.hpp"
+#include "profiler/traces/kineto/step.hpp"
 #include "profiler/traces/kineto/trace.hpp"
 
 namespace kineto {
 
 enum class Role : std::uint8_t { forward, backward, optimizer, communication, copy, other };
 constexpr std::size_t kRoles = 6;
-
-struct Step {
-  std::int64_t start_ns = 0;
-  std::int64_t end_ns = 0;
-  std::string label = {};                  ///< of the annotation, after its prefix
-  std::size_t left_out = 0;                ///< calls of earlier micro-batches, see keep_last_micro_batches()
-  bool may_be_partial = false;             ///< nothing says that the trace holds its begin
-  std::int64_t first_lost_ns = INT64_MAX;  ///< the first launch whose kernel has no time in the trace
-};
 
 /// A parameter whose gradient was accumulated in a call's backward pass.
 struct Gradient {

@@ -333,9 +333,13 @@ std::string steps_text(const Calls& calls, const UsedSteps& used) {
           ? "alike and used"
           : fmt::format("alike; {} of these are used, as the length of the others is not known",
                         used.steps.size());
-  return fmt::format("{}{} steps, {} with layers, {} of them {}",
+  std::size_t markers = 0;
+  for (const Step& step : calls.steps) markers += step.markers;
+  return fmt::format("{}{} steps{}, {} with layers, {} of them {}",
                      calls.has_steps ? "" : "no step markers, iterations were told apart by their updates: ",
-                     calls.steps.size(), used.with_layers, used.alike, which);
+                     calls.steps.size(),
+                     markers > calls.steps.size() ? fmt::format(" of {} markers", markers) : "",
+                     used.with_layers, used.alike, which);
 }
 
 /// Empty if the steps that are used stand for the others.

@@ -1,15 +1,10 @@
 #include "profiler/traces/kineto/iteration.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <limits>
-#include <optional>
-#include <string>
-#include <system_error>
 
 #include "profiler/traces/kineto/host_kernels.hpp"
-#include "profiler/traces/kineto/used_steps.hpp"
+#include "profiler/traces/kineto/marked_steps.hpp"
 
 namespace kineto {
 namespace {
@@ -79,45 +74,6 @@ Iteration iteration(const Sums& sums, const HostIteration& host, std::int64_t le
           .has_next = true};
 }
 
-/// Whether no step is missing between one and the next.
-class Gaps {
- public:
-  explicit Gaps(const Calls& calls) : calls_(calls) {
-    std::vector<double> lengths;
-    std::vector<double> gaps;
-    for (const Step& step : calls.steps) lengths.push_back(static_cast<double>(step.end_ns - step.start_ns));
-    longest_ = median(lengths) / 2;
-    for (std::size_t at = 0; at < calls.steps.size(); ++at)
-      if (has_next(at)) gaps.push_back(std::max(0.0, after(at)));
-    usual_ = median(gaps);
-  }
-
-  /// The numbers of the steps follow one another, or there is little time between them.
-  bool has_next(std::size_t at) const {
-    if (at + 1 >= calls_.steps.size()) return false;
-    const std::optional<std::int64_t> number = number_of(calls_.steps[at].label);
-    const std::optional<std::int64_t> next = number_of(calls_.steps[at + 1].label);
-    return !calls_.has_steps || (number && next && *number + 1 == *next) || after(at) <= longest_;
-  }
-  std::int64_t usual_ns() const { return std::llround(usual_); }
-
- private:
-  static std::optional<std::int64_t> number_of(const std::string& label) {
-    std::int64_t number = 0;
-    const char* const end = label.data() + label.size();
-    const auto [stopped, error] = std::from_chars(label.data(), end, number);
-    if (error != std::errc() || stopped != end || number == INT64_MAX) return std::nullopt;
-    return number;
-  }
-  double after(std::size_t at) const {
-    return static_cast<double>(calls_.steps[at + 1].start_ns - calls_.steps[at].end_ns);
-  }
-
-  const Calls& calls_;
-  double longest_ = 0;
-  double usual_ = 0;
-};
-
 /// What a step takes whose next one is not known: until its last kernel, or until the next step would begin.
 std::int64_t until_end_ns(const Sums& sums, const Step& step, bool is_marked, std::int64_t gap_ns) {
   const std::int64_t ran = sums.end_ns - sums.first_forward_ns;
@@ -129,7 +85,7 @@ std::int64_t until_end_ns(const Sums& sums, const Step& step, bool is_marked, st
 std::vector<Iteration> find_iterations(const Trace& trace, const Calls& calls,
                                        const std::vector<HostIteration>& host) {
   const std::vector<Sums> sums = sums_of(trace, calls);
-  const Gaps gaps(calls);
+  const StepGaps gaps(calls.steps, calls.has_steps);
   std::vector<Iteration> out(sums.size());
   for (std::size_t at = 0; at < sums.size(); ++at) {
     const std::int64_t begin = sums[at].first_forward_ns;

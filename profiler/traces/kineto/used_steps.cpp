@@ -27,11 +27,16 @@ struct CallStructure {
 struct StepStructure {
   std::vector<CallStructure> calls;
   std::size_t left_out = 0;
+  bool has_update = false;
+  bool has_collectives = false;
   auto operator<=>(const StepStructure&) const = default;
 };
 
 StepStructure structure_of(const std::vector<const Call*>& calls, const Step& step) {
-  StepStructure all = {.calls = {}, .left_out = step.left_out};
+  StepStructure all = {.calls = {},
+                       .left_out = step.left_out,
+                       .has_update = step.has_update,
+                       .has_collectives = step.has_collectives};
   std::vector<CallStructure>& out = all.calls;
   out.reserve(calls.size());
   for (const Call* call : calls) {

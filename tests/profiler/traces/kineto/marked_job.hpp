@@ -17,10 +17,12 @@ struct MarkedStep {
   int layers = 2;
   double layer_us = 100;
   bool updates = true;
+  bool names_update = true;  ///< by an annotation
+  bool sums = false;         ///< gradients of all workers, which takes 50 us after the backward pass
   bool is_marked = true;
   double tail_us = 100;  ///< less than 0: the host goes on before the device is done
 
-  double device_us() const { return 2 * layers * layer_us + (updates ? 100 : 0); }
+  double device_us() const { return 2 * layers * layer_us + (updates ? 100 : 0) + (sums ? 50 : 0); }
   double length_us() const { return 100 + device_us() + tail_us; }
 };
 
@@ -32,8 +34,8 @@ class MarkedJob {
   std::string text() const { return text_.as_object(); }
 
  private:
-  void kernel(int thread, const std::string& name, double us) {
-    text_.kernel(thread, device_ - 5, name, device_, us);
+  void kernel(int thread, const std::string& name, double us, const std::string& arguments = "") {
+    text_.kernel(thread, device_ - 5, name, device_, us, arguments);
     device_ += us;
   }
 
@@ -51,8 +53,13 @@ class MarkedJob {
       text_.range("cpu_op", 2, "torch::autograd::AccumulateGrad", device_ - 1, 1, "\"Input Dims\": [[1000]]");
       kernel(2, "gemm_backward", step.layer_us);
     }
+    if (step.sums)
+      kernel(2, "ncclDevKernel_AllReduce_Sum_f32", 50,
+             fmt::format("\"Collective name\": \"allreduce\", \"In msg nelems\": {}, \"dtype\": \"Float\", "
+                         "\"Group size\": 2",
+                         1000 * step.layers));
     if (step.updates) {
-      text_.range("user_annotation", 1, "Optimizer.step#SGD.step", device_ - 9, 8);
+      if (step.names_update) text_.range("user_annotation", 1, "Optimizer.step#SGD.step", device_ - 9, 8);
       text_.range("cpu_op", 1, "aten::_foreach_add_", device_ - 8, 6);
       kernel(1, "multi_tensor_apply", 100);
     }
