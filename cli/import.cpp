@@ -77,8 +77,10 @@ std::string add_waiting(kineto::Imported& imported, std::optional<double> waitin
   const double percent = 100 * (run.predicted_us / imported.iteration_us - 1);
   const std::string missing =
       run.added_waiting_us > 0
-          ? fmt::format("; {} ms that are missing are taken for waiting for slower workers",
-                        ms(run.added_waiting_us))
+          ? fmt::format(
+                "; {} ms that are missing are taken for waiting for slower workers, and {} ms are predicted "
+                "with it",
+                ms(run.added_waiting_us), ms(run.iteration_us))
           : "";
   if (std::abs(percent) > kLargePercent)
     warnings.push_back(fmt::format("the predicted iteration differs from the measured one by {:+.1f} %{}",

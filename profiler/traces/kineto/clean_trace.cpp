@@ -85,6 +85,11 @@ std::vector<std::string> dropped_text(const Trace& trace) {
                               trace.broken == 1 ? "1 event has" : fmt::format("{} events have", trace.broken),
                               trace.broken == 1 ? "lasts" : "last",
                               trace.broken == 1 ? "it is" : "they are"));
+  if (trace.repaired > 0)
+    out.push_back(
+        fmt::format("{} place{} of the file {} no JSON: numbers that are none are taken as not given, and "
+                    "other bytes as '?'",
+                    trace.repaired, trace.repaired == 1 ? "" : "s", trace.repaired == 1 ? "is" : "are"));
   if (trace.duplicates > 0)
     out.push_back(fmt::format("the trace holds {} event{} twice, which count{} once", trace.duplicates,
                               trace.duplicates == 1 ? "" : "s", trace.duplicates == 1 ? "s" : ""));

@@ -30,7 +30,7 @@ core::Descriptor opened(const std::string& path) {
 
 }  // namespace
 
-GzipStream::GzipStream(const std::string& path) : path_(path) {
+GzipStream::GzipStream(const std::string& path, bool repairs) : path_(path), repairs_(repairs) {
   core::Descriptor in = opened(path);
   file_ = gzdopen(in.get(), "rb");
   if (file_ == nullptr) throw core::EnvironmentError("out of memory for decompression");
@@ -54,7 +54,13 @@ GzipStream::int_type GzipStream::underflow() {
   in_line_ = column_before;
   before_ = position();
   setg(buffer_.data(), buffer_.data(), buffer_.data());
-  const int size = gzread(file_, buffer_.data(), static_cast<unsigned>(buffer_.size()));
+  int size = gzread(file_, buffer_.data(), static_cast<unsigned>(buffer_.size() - JsonRepair::kMaxMore));
+  for (std::size_t more = 0; repairs_ && size > 0 && more < JsonRepair::kMaxMore; ++more) {
+    if (!JsonRepair::more_needed(buffer_.data(), buffer_.data() + size)) break;
+    const int next = gzgetc(file_);
+    if (next < 0) break;
+    buffer_[static_cast<std::size_t>(size++)] = static_cast<char>(next);
+  }
   int status = Z_OK;
   const char* const problem = gzerror(file_, &status);
   if (size < 0 || (status != Z_OK && status != Z_STREAM_END))
@@ -64,6 +70,7 @@ GzipStream::int_type GzipStream::underflow() {
   setg(buffer_.data(), buffer_.data(), buffer_.data() + size);
   check_size();
   check_text();
+  if (repairs_) repair_.repair(gptr(), egptr());
   return size == 0 ? traits_type::eof() : traits_type::to_int_type(buffer_[0]);
 }
 

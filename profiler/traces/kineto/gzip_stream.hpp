@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "profiler/traces/kineto/json_repair.hpp"
+
 struct gzFile_s;
 
 namespace kineto {
@@ -17,7 +19,8 @@ namespace kineto {
 /// to 1.
 class GzipStream : public std::streambuf {
  public:
-  explicit GzipStream(const std::string& path);
+  /// With `repairs` what is nearly JSON becomes JSON, see JsonRepair.
+  explicit GzipStream(const std::string& path, bool repairs = false);
   ~GzipStream() override;
   GzipStream(const GzipStream&) = delete;
   GzipStream& operator=(const GzipStream&) = delete;
@@ -26,6 +29,8 @@ class GzipStream : public std::streambuf {
   std::int64_t line() const;
   std::int64_t column() const;
   bool at_end() const { return at_end_; }
+  /// Returns the number of places that were repaired so far.
+  std::int64_t repaired() const { return repair_.count(); }
   /// The reader calls it after every token; what comes before the next call is limited.
   void end_token() { token_begin_ = position(); }
 
@@ -45,6 +50,8 @@ class GzipStream : public std::streambuf {
   std::int64_t lines_ = 0;   ///< that ended before the buffer
   std::int64_t token_begin_ = 0;
   bool at_end_ = false;
+  bool repairs_ = false;
+  JsonRepair repair_;
   std::int64_t in_line_ = 0;  ///< characters of the buffer's first line that came before it
 };
 

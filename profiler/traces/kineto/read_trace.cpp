@@ -506,7 +506,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
 Trace read_trace(const std::string& path) {
   Trace trace;
   trace.path = path;
-  GzipStream buffer(path);
+  GzipStream buffer(path, true);
   std::istream stream(&buffer);
   stream.exceptions(std::ios::badbit);  // otherwise a damaged archive would look like its end
   Reader reader(trace, buffer);
@@ -515,6 +515,7 @@ Trace read_trace(const std::string& path) {
     throw InputError(
         fmt::format("{}: /: expected an array of events or an object with traceEvents, got neither",
                     core::one_line(path)));
+  trace.repaired = buffer.repaired();
   clean(trace);
   add_host_kernels(trace);
   return trace;

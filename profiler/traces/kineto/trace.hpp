@@ -112,6 +112,7 @@ struct Trace {
   std::vector<std::int64_t> lost;  ///< the correlations of kernels that are left out, as they have no time
   std::int64_t broken = 0;         ///< events on the host that are left out, see clean()
   std::int64_t duplicates = 0;     ///< events that are left out
+  std::int64_t repaired = 0;       ///< places of the file, see JsonRepair
   bool has_graphs = false;         ///< a CUDA graph was launched
   std::int64_t events = 0;         ///< number of events in the file
 };

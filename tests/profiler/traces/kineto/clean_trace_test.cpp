@@ -122,5 +122,23 @@ TEST_CASE("clean trace: events whose times are damaged are left out, and counted
   }
 }
 
+TEST_CASE("clean trace: what is no JSON in a single event is repaired, and told") {
+  const support::TemporaryFolder folder;
+  const std::string whole = MarkedJob({{}, {}, {}}).text();
+  const auto imported = [&](const std::string& from, const std::string& to) {
+    std::string text = whole;
+    text.replace(text.find(from), from.size(), to);
+    return import_trace(folder.put("t.json", text), {.batch_size = 1});
+  };
+  for (const std::string to : {"gemm\\x41", "gemm\xff"}) {
+    const Imported odd = imported("\"gemm\"", '"' + to + '"');
+    CHECK(odd.iteration_us == doctest::Approx(700));
+    CHECK(holds(odd.warnings, "1 place of the file is no JSON: "));
+  }
+  const Imported none = imported("\"stream\": 7", "\"stream\": NaN");
+  CHECK(none.iteration_us == doctest::Approx(700));
+  CHECK(holds(none.warnings, "1 place of the file is no JSON: "));
+}
+
 }  // namespace
 }  // namespace kineto

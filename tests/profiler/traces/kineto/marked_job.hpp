@@ -18,11 +18,11 @@ struct MarkedStep {
   double layer_us = 100;
   bool updates = true;
   bool names_update = true;  ///< by an annotation
-  bool sums = false;         ///< gradients of all workers, which takes 50 us after the backward pass
+  double sum_us = 0;         ///< sums gradients of all workers after the backward pass
   bool is_marked = true;
   double tail_us = 100;  ///< less than 0: the host goes on before the device is done
 
-  double device_us() const { return 2 * layers * layer_us + (updates ? 100 : 0) + (sums ? 50 : 0); }
+  double device_us() const { return 2 * layers * layer_us + (updates ? 100 : 0) + sum_us; }
   double length_us() const { return 100 + device_us() + tail_us; }
 };
 
@@ -53,8 +53,8 @@ class MarkedJob {
       text_.range("cpu_op", 2, "torch::autograd::AccumulateGrad", device_ - 1, 1, "\"Input Dims\": [[1000]]");
       kernel(2, "gemm_backward", step.layer_us);
     }
-    if (step.sums)
-      kernel(2, "ncclDevKernel_AllReduce_Sum_f32", 50,
+    if (step.sum_us > 0)
+      kernel(2, "ncclDevKernel_AllReduce_Sum_f32", step.sum_us,
              fmt::format("\"Collective name\": \"allreduce\", \"In msg nelems\": {}, \"dtype\": \"Float\", "
                          "\"Group size\": 2",
                          1000 * step.layers));

@@ -47,7 +47,7 @@ TEST_CASE(
 }
 
 TEST_CASE("marked steps: where no annotation names the update, the sum of the gradients ends an iteration") {
-  const MarkedStep last = {.names_update = false, .sums = true};  // 750 us
+  const MarkedStep last = {.names_update = false, .sum_us = 50};  // 750 us
   const Imported imported = import_job({kAccumulates, kAccumulates, last, kAccumulates, kAccumulates, last});
   CHECK(imported.iteration_us == doctest::Approx(2 * 600 + 750));
   CHECK(holds(imported.warnings, "gradients are accumulated over 3 micro-batches"));
