@@ -69,6 +69,36 @@ std::vector<std::int64_t> forward_starts(const Trace& trace) {
   return out;
 }
 
+/// When gradients were accumulated, in order; none is within another.
+Spans accumulations(const Trace& trace) {
+  Spans out;
+  for (const Range& range : trace.ranges) {
+    if (range.kind != RangeKind::operation || !is_accumulation(trace.texts[range.name])) continue;
+    if (out.empty() || range.end_ns > out.back().second) out.emplace_back(range.start_ns, range.end_ns);
+  }
+  return out;
+}
+
+/// When an annotated step of an optimizer begins to update. The step may run forward and backward itself, as
+/// a closure: then it updates after the last gradient that any thread accumulates in it.
+std::int64_t update_start(const Spans& accumulations, const Range& step) {
+  const auto after = std::partition_point(accumulations.begin(), accumulations.end(),
+                                          [&](const Span& span) { return span.second <= step.end_ns; });
+  const bool has_gradient = after != accumulations.begin() && (after - 1)->first >= step.start_ns;
+  return has_gradient ? (after - 1)->second : step.start_ns;
+}
+
+/// The updates that annotated steps of optimizers make, in order.
+Spans updates(const Trace& trace) {
+  const Spans gradients = accumulations(trace);
+  Spans out;
+  for (const Range& range : trace.ranges)
+    if (range.kind == RangeKind::annotation && starts_with(trace.texts[range.name], kOptimizerStep))
+      out.emplace_back(update_start(gradients, range), range.end_ns);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 /// The iterations of a trace without steps. One ends with the last update before the next backward pass, or
 /// else where a forward pass follows a backward pass. Without any of both the trace is one.
 std::vector<Step> unmarked_steps(const Trace& trace) {
@@ -80,8 +110,12 @@ std::vector<Step> unmarked_steps(const Trace& trace) {
   bool has_backward = false;
   const std::vector<std::int64_t> starts = forward_starts(trace);
   auto start = starts.begin();
+  const Spans all_updates = updates(trace);
+  auto update = all_updates.begin();
   for (const Range& range : trace.ranges) {
     const std::string_view name = trace.texts[range.name];
+    for (; update != all_updates.end() && update->first <= range.start_ns; ++update)
+      update_end = update->second;
     whole = {std::min(whole.first, range.start_ns), std::max(whole.second, range.end_ns)};
     for (; start != starts.end() && *start <= range.start_ns; ++start) {
       if (backward_end == INT64_MIN || *start < backward_end) continue;
@@ -92,8 +126,6 @@ std::vector<Step> unmarked_steps(const Trace& trace) {
       if (has_backward && update_end != INT64_MIN) after_updates.push_back(update_end);
       update_end = INT64_MIN;
       has_backward = true;
-    } else if (range.kind == RangeKind::annotation && starts_with(name, kOptimizerStep)) {
-      update_end = range.end_ns;
     }
     if (is_accumulation(name)) backward_end = std::max(backward_end, range.end_ns);
   }
@@ -112,8 +144,9 @@ struct Context {
   std::int32_t top = kNone;     ///< the outermost operator
   std::int32_t module = kNone;  ///< the innermost module around it
   std::int32_t call = kNone;
-  std::int32_t collective = kNone;  ///< what the ranges around it say of one
-  std::int32_t node = kNone;        ///< of autograd, the innermost
+  std::int32_t collective = kNone;     ///< what the ranges around it say of one
+  std::int32_t node = kNone;           ///< of autograd, the innermost
+  std::int64_t update_ns = INT64_MAX;  ///< from then on what has no operator around it belongs to the update
   LaunchedFrom from = LaunchedFrom::elsewhere;
   Role role = Role::other;
 };
@@ -128,6 +161,7 @@ class Search {
     std::stable_sort(trace.launches.begin(), trace.launches.end(),
                      [](const Launch& a, const Launch& b) { return a.at_ns < b.at_ns; });
     mark_annotations();
+    accumulations_ = accumulations(trace);
     contexts_.resize(trace.ranges.size());
     places_.resize(trace.launches.size());
   }
@@ -225,15 +259,24 @@ class Search {
     }
     switch (range.kind) {
       case RangeKind::annotation:
-        if (starts_with(text(range.name), kOptimizer)) context.role = Role::optimizer;
+        if (!starts_with(text(range.name), kOptimizer)) break;
+        context.update_ns = update_start(accumulations_, range);
+        if (context.update_ns == range.start_ns) context.role = Role::optimizer;
         break;
       case RangeKind::module:
         if (context.top == kNone) context.module = static_cast<std::int32_t>(at);
         break;
-      case RangeKind::operation: enter_operation(at, thread, context); break;
+      case RangeKind::operation:
+        begin_update(context, range.start_ns);
+        enter_operation(at, thread, context);
+        break;
     }
     contexts_[at] = context;
     thread.open.push_back(at);
+  }
+
+  static void begin_update(Context& context, std::int64_t ns) {
+    if (context.top == kNone && ns >= context.update_ns) context.role = Role::optimizer;
   }
 
   void enter_operation(std::size_t at, Thread& thread, Context& context) {
@@ -323,6 +366,7 @@ class Search {
     Thread& thread = threads_[launch.thread];
     close(trace_->ranges, thread, launch.at_ns);
     if (!thread.open.empty()) places_[at] = contexts_[thread.open.back()];
+    begin_update(places_[at], launch.at_ns);
     if (places_[at].top == kNone && places_[at].role == Role::other)
       outside_operators(launch, thread, places_[at]);
   }
@@ -524,6 +568,7 @@ class Search {
   Trace* trace_;
   std::string_view step_;
   Calls out_;
+  Spans accumulations_;
   std::vector<Context> contexts_;  ///< of each range
   std::vector<Context> places_;    ///< of each launch
   std::unordered_map<TextId, Thread> threads_;

@@ -268,6 +268,21 @@ TEST_CASE("kineto: the network is that of the group that sums gradients, and oth
         "the network is that of process group 7 (data); --group NAME takes another: 3");
 }
 
+TEST_CASE("kineto: a step of an optimizer may run forward and backward itself") {
+  for (const std::string step : {"ProfilerStep#", "none"}) {
+    CAPTURE(step);
+    const auto imported = [&](bool has_closure) {
+      const support::TemporaryFolder folder;
+      return import_trace(folder.put("t.json", two_layers(3, 5, true, has_closure).text.as_object()), {},
+                          step);
+    };
+    const Imported plain = imported(false);
+    const Imported closure = imported(true);
+    CHECK(profile_text(closure.profile) == profile_text(plain.profile));
+    CHECK(closure.account == plain.account);
+  }
+}
+
 TEST_CASE("kineto: without shapes, and with gradients that no bucket follows, all have equal sizes") {
   const std::string whole = three_gradients().as_object();
   const Imported imported =

@@ -74,7 +74,8 @@ struct TwoLayers {
   }
 };
 
-inline TwoLayers two_layers(std::uint64_t seed, int steps, bool with_nccl = true) {
+/// With a closure, the optimizer's step runs forward and backward.
+inline TwoLayers two_layers(std::uint64_t seed, int steps, bool with_nccl = true, bool has_closure = false) {
   std::mt19937_64 bits(seed);
   const auto draw = [&](double min) {
     return min + static_cast<double>(bits() % 1000);  // whole microseconds
@@ -116,7 +117,8 @@ inline TwoLayers two_layers(std::uint64_t seed, int steps, bool with_nccl = true
           "\"Collective name\": \"allreduce\", \"In msg nelems\": 250000, \"Out msg nelems\": 250000, "
           "\"dtype\": \"Float\", \"Group size\": 4");
     }
-    text.range("user_annotation", 1, "Optimizer.step#SGD.step", at + 700, 100);
+    text.range("user_annotation", 1, "Optimizer.step#SGD.step", at + (has_closure ? 50 : 700),
+               has_closure ? 750 : 100);
     text.range("cpu_op", 1, "aten::_foreach_add_", at + 710, 50);
     text.kernel(1, at + 720, "multi_tensor_apply", at + 15000, 100);
   }
