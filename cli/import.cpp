@@ -28,6 +28,7 @@ struct Options {
   std::vector<std::string> logs;
   std::string output;
   std::string network;
+  std::string plan;
   std::string step = std::string(kineto::kProfilerStep);
   std::string dtype;
   std::string tensors = "parameter";
@@ -60,13 +61,19 @@ std::string parts_table(const kineto::Imported& imported, const scenarios::Repla
   return core::aligned(std::move(rows), {0});
 }
 
+/// What was predicted, in words and, with the trace's own buckets, as a plan.
+struct Prediction {
+  std::string text;
+  std::string plan;
+};
+
 /// Predicts the iteration that was measured, and adds a warning if the difference is large. What is missing
 /// becomes waiting for slower workers in the profile, unless the traces of several ranks tell how long that
 /// is.
-std::string add_waiting(kineto::Imported& imported, std::optional<double> waiting_us,
-                        std::vector<std::string>& warnings) {
+Prediction add_waiting(kineto::Imported& imported, std::optional<double> waiting_us,
+                       std::vector<std::string>& warnings) {
   constexpr double kLargePercent = 5;
-  if (!imported.profile.iteration) return "";
+  if (!imported.profile.iteration) return {};
   if (waiting_us) waiting_us = std::min(*waiting_us, imported.exposed_us);
   const scenarios::Replay run = scenarios::replay(imported.profile, imported.network,
                                                   {.iteration_us = imported.iteration_us,
@@ -85,13 +92,15 @@ std::string add_waiting(kineto::Imported& imported, std::optional<double> waitin
   if (std::abs(percent) > kLargePercent)
     warnings.push_back(fmt::format("the predicted iteration differs from the measured one by {:+.1f} %{}",
                                    percent, missing));
-  const std::string buckets = run.buckets > 0 ? fmt::format(", with the trace's {} bucket{}", run.buckets,
-                                                            run.buckets == 1 ? "" : "s")
-                                              : "";
-  return fmt::format("  predicted with {} on {} worker{}: {} ms, measured {} ms ({:+.1f} %){}{}\n{}",
-                     run.schedule, run.workers, run.workers == 1 ? "" : "s", ms(run.predicted_us),
-                     ms(imported.iteration_us), percent, buckets, missing,
-                     parts_table(imported, run, waiting_us));
+  const std::string buckets = run.buckets > 0
+                                  ? fmt::format(", with the trace's {} bucket{} (--plan writes them)",
+                                                run.buckets, run.buckets == 1 ? "" : "s")
+                                  : "";
+  return {.text = fmt::format("  predicted with {} on {} worker{}: {} ms, measured {} ms ({:+.1f} %){}{}\n{}",
+                              run.schedule, run.workers, run.workers == 1 ? "" : "s", ms(run.predicted_us),
+                              ms(imported.iteration_us), percent, buckets, missing,
+                              parts_table(imported, run, waiting_us)),
+          .plan = run.plan};
 }
 
 void import_network(const Options& options, const traces::ImportOptions& import_options,
@@ -125,16 +134,21 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   std::vector<std::string> warnings = std::move(of_ranks.warnings);
   for (const auto* more : {&imported.warnings, &imported.curve_warnings})
     warnings.insert(warnings.end(), more->begin(), more->end());
-  const std::string comparison = add_waiting(imported, of_ranks.waiting_us, warnings);
+  const Prediction prediction = add_waiting(imported, of_ranks.waiting_us, warnings);
+  if (!options.plan.empty() && prediction.plan.empty())
+    throw core::InputError(fmt::format(
+        "{}: /: expected all-reduces that add up to the gradients, to write a plan of them, got others",
+        core::one_line(trace)));
   print_warnings(warnings);  // nothing after this finds fault with the trace
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, profile_text(imported.profile)});
   if (!options.network.empty()) files.push_back({options.network, network_text(*imported.network)});
+  if (!options.plan.empty()) files.push_back({options.plan, prediction.plan});
   core::write_files(files);
   if (options.output.empty()) return print(profile_text(imported.profile));
   std::string text = summary(imported.profile);
   for (const std::string& line : imported.account) text += "  " + core::one_line(line) + '\n';
-  text += comparison;
+  text += prediction.text;
   if (!options.network.empty()) text += summary(*imported.network);
   print(text);
 }
@@ -178,7 +192,8 @@ void import_job(const Options& options, const traces::ImportOptions& import_opti
         "{}: /: expected a trace of the PyTorch profiler for --output, got an export of Nsight Systems, "
         "which does not hold the sizes of gradients",
         core::one_line(recordings.files.front())));
-  const ranks::Report report = ranks::make_report(read_ranks(recordings, options.step));
+  const ranks::Report report =
+      ranks::make_report(read_ranks(recordings, options.step, import_options.parameters));
   const ranks::RankTrace& chosen = trace_of(report, options.rank);
   OfRanks measured = of_ranks(options, report, chosen);
   if (!options.output.empty()) {
@@ -320,6 +335,11 @@ void add_import(const Command& program) {
       .show_default();
   command.add_output("--network", options->network,
                      "write a network made from the NCCL kernels of a trace to this file");
+  command
+      .add_output(
+          "--plan", options->plan,
+          "write the buckets of DDP that a trace shows to this file, as a plan for scenarios and compare")
+      .needs(output);
   command.add_option("--group", options->group,
                      "process group whose collectives make the network, by name or description or as "
                      "NAME@RANK (default: the one that sums gradients)");

@@ -79,14 +79,15 @@ Recordings recordings_of(const std::vector<std::string>& names) {
   return out;
 }
 
-std::vector<ranks::RankTrace> read_ranks(const Recordings& recordings, std::string_view step) {
+std::vector<ranks::RankTrace> read_ranks(const Recordings& recordings, std::string_view step,
+                                         const std::vector<std::int64_t>& parameters) {
   std::vector<ranks::RankTrace> out;
   for (const std::string& file : recordings.files) {
     if (recordings.kind == SourceKind::nsys) {
       for (ranks::RankTrace& trace : ranks::read_nsys(file, step)) out.push_back(std::move(trace));
       continue;
     }
-    out.push_back(ranks::read_kineto(file, step));
+    out.push_back(ranks::read_kineto(file, step, parameters));
     const ranks::RankTrace& trace = out.back();
     if (trace.exchanges.empty() && trace.compute.empty())
       throw InputError(fmt::format(

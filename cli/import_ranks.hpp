@@ -25,7 +25,8 @@ Recordings recordings_of(const std::vector<std::string>& names);
 
 /// Reads the traces of all ranks of a job, one after another; `step` is the prefix of the annotations that
 /// mark iterations.
-std::vector<ranks::RankTrace> read_ranks(const Recordings& recordings, std::string_view step);
+std::vector<ranks::RankTrace> read_ranks(const Recordings& recordings, std::string_view step,
+                                         const std::vector<std::int64_t>& parameters = {});
 
 /// Returns measured curves as a network; its name is by default that of the first rank's trace.
 core::Network network_of_group(const ranks::Report& report, const traces::Measurements& measurements,

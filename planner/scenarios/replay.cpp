@@ -74,10 +74,9 @@ std::string schedule_of(const core::Profile& profile, Replay& replay,
     return R"({"name": "fsdp", "prefetch": 0, "scatters_in_flight": 0})";
   if (replay.schedule != "ddp" || !are_gradients(profile, buckets))
     return fmt::format("\"{}\"", replay.schedule);
-  const planner::PlanFile plan = plan_of(profile, replay, buckets);
+  replay.plan = planner::plan_text(plan_of(profile, replay, buckets));
   replay.buckets = buckets.size();
-  return fmt::format(R"({{"pipeline": "wfbp", "fusion": {{"kind": "plan", "file": {}}}}})",
-                     planner::plan_text(plan));
+  return fmt::format(R"({{"pipeline": "wfbp", "fusion": {{"kind": "plan", "file": {}}}}})", replay.plan);
 }
 
 Scenario with_schedule(const core::Profile& profile, const core::Network& network,

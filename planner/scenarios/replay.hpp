@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Replay {
   std::string_view schedule;
   std::int64_t workers = 1;
   std::size_t buckets = 0;  ///< of the trace, if they were used instead of DDP's rule
+  std::string plan = {};    ///< of these buckets, a fusewise.plan; empty without them
   double predicted_us = 0;  ///< the simulated iteration; the next four are parts of it that add up to it
   double computing_us = 0;  ///< kernels of layers and of the update
   double rest_us = 0;       ///< other work, copies, and waits for the host

@@ -106,6 +106,7 @@ const std::vector<Words>& overwriting() {
       {"estimate", "@/model.json", "--device", "v100", "-o", "@/model.json"},
       {"import", "@/trace.json", "--batch", "1", "-o", "@/trace.json"},
       {"import", "@/trace.json", "--format", "kineto", "--batch", "1", "--network", "@/trace.json"},
+      {"import", "@/trace.json", "--batch", "1", "-o", "@/x", "--plan", "@/trace.json"},
       {"import", "@/log.csv", "-o", "@/log.csv"},
       {"fit", "@/log.csv", "-o", "@/log.csv"},
       {"fit", "@/network.json", "-o", "@/network.json"},

@@ -11,6 +11,7 @@
 #include "core/limits.hpp"
 #include "profiler/traces/kineto/collective_kind.hpp"
 #include "profiler/traces/kineto/collective_size.hpp"
+#include "profiler/traces/kineto/micro_batches.hpp"
 #include "profiler/traces/kineto/shapes.hpp"
 
 namespace kineto {
@@ -28,6 +29,22 @@ std::vector<Gradients> by_step(Calls& calls) {
     std::stable_sort(gradients.begin(), gradients.end(),
                      [](const Gradient* a, const Gradient* b) { return a->at_ns < b->at_ns; });
   return out;
+}
+
+std::size_t most_gradients(const std::vector<Gradients>& steps) {
+  std::size_t most = 0;
+  for (const Gradients& gradients : steps) most = std::max(most, gradients.size());
+  return most;
+}
+
+bool has_shapes(const Trace& trace, const std::vector<Gradients>& steps) {
+  const auto has_shape = [&](const Gradient* gradient) {
+    const auto shapes = shapes_of(trace.texts[gradient->shapes]);
+    return !shapes.empty() && elements_in(shapes.front()) > 0;
+  };
+  return std::all_of(steps.begin(), steps.end(), [&](const Gradients& gradients) {
+    return std::all_of(gradients.begin(), gradients.end(), has_shape);
+  });
 }
 
 bool add_shapes(const Trace& trace, const std::vector<Gradients>& steps) {
@@ -50,9 +67,8 @@ bool add_shapes(const Trace& trace, const std::vector<Gradients>& steps) {
 /// Backward reaches the parameters from the last to the first. Steps that the trace holds in part have fewer.
 void add_parameters(const Trace& trace, const std::vector<Gradients>& steps,
                     const std::vector<std::int64_t>& parameters) {
-  std::size_t most = 0;
+  const std::size_t most = most_gradients(steps);
   for (const Gradients& gradients : steps) {
-    most = std::max(most, gradients.size());
     if (gradients.size() != parameters.size()) continue;
     for (std::size_t i = 0; i < gradients.size(); ++i)
       gradients[i]->elements = parameters[parameters.size() - 1 - i];
@@ -99,8 +115,7 @@ bool add_buckets(const std::vector<Gradients>& steps, const std::vector<std::vec
 /// Divides all buckets of a step evenly among its gradients, for steps that the trace holds as a whole.
 /// Returns whether there is one.
 bool add_sums(const std::vector<Gradients>& steps, const std::vector<std::vector<Bucket>>& all) {
-  std::size_t most = 0;
-  for (const Gradients& gradients : steps) most = std::max(most, gradients.size());
+  const std::size_t most = most_gradients(steps);
   bool any = false;
   for (std::size_t step = 0; step < steps.size(); ++step) {
     std::int64_t sum = 0;
@@ -119,6 +134,14 @@ bool is_gradients(const Trace& trace, const Calls& calls, std::size_t kernel, co
   const bool is_of_before = !work.has_launch && !trace.launches.empty();  // launched before the trace began
   return trace.kernels[kernel].collective >= 0 && work.step >= 0 && !work.is_exchange && !is_of_before &&
          kind_of(trace, trace.kernels[kernel]) == kind;
+}
+
+bool lacks_bucket_sizes(const Trace& trace, const Calls& calls) {
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i)
+    if (is_gradients(trace, calls, i, core::CollectiveKind::all_reduce) &&
+        trace.collectives[static_cast<std::size_t>(trace.kernels[i].collective)].in_elements <= 0)
+      return true;
+  return false;
 }
 
 }  // namespace
@@ -225,6 +248,17 @@ bool add_bucket_sizes(Trace& trace, const Calls& calls) {
     any = true;
   }
   return any;
+}
+
+bool add_bucket_sizes_if_known(Trace& trace, Calls& calls, const std::vector<std::int64_t>& parameters) {
+  if (!lacks_bucket_sizes(trace, calls)) return false;
+  (void)keep_last_micro_batches(calls);
+  const std::vector<Gradients> steps = by_step(calls);
+  if (has_shapes(trace, steps))
+    add_shapes(trace, steps);
+  else if (most_gradients(steps) == parameters.size())
+    add_parameters(trace, steps, parameters);
+  return add_bucket_sizes(trace, calls);
 }
 
 }  // namespace kineto

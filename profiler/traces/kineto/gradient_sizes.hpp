@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/profile.hpp"
@@ -34,5 +35,13 @@ std::string find_gradient_sizes(const Trace& trace, Calls& calls,
 /// Gives all-reduces whose sizes the trace does not hold the gradients that became ready since the one before
 /// in their step. Returns whether there were such.
 bool add_bucket_sizes(Trace& trace, const Calls& calls);
+
+constexpr std::string_view kAssumedBuckets =
+    "ASSUMED, as the trace does not hold the sizes of its all-reduces: each sends the gradients that became "
+    "ready since the one before";
+
+/// The same where the sizes of gradients are known by their shapes or by `parameters`; otherwise it leaves
+/// the all-reduces as they are. Earlier micro-batches are left out of the calls.
+bool add_bucket_sizes_if_known(Trace& trace, Calls& calls, const std::vector<std::int64_t>& parameters);
 
 }  // namespace kineto

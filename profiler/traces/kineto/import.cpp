@@ -410,11 +410,6 @@ Trace trace_with_kernels(const std::string& path, const traces::ImportOptions& o
   return trace;
 }
 
-constexpr std::string_view kAssumedBuckets =
-    "ASSUMED, as the trace does not hold the sizes of its all-reduces: each sends the gradients that became "
-    "ready "
-    "since the one before";
-
 struct Assumptions {
   std::string sizes;     ///< of gradients
   bool buckets = false;  ///< see add_bucket_sizes()
@@ -481,6 +476,9 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
                                        [](const auto& layer) { return !layer.tensors.empty(); });
   if (!has_tensors) {
     assumed.tensors = add_copied_tensors(trace, calls, dtype, found.layers);
+    if (!assumed.tensors && found.has_backward)
+      refuse(trace, "AccumulateGrad operators in the backward pass, which say when each gradient is ready",
+             "none, as in a backward pass that compiled autograd runs");
     if (!assumed.tensors)
       refuse(trace, "gradients (a backward pass in a trace made with record_shapes=True)", "none");
   }

@@ -7,6 +7,7 @@
 #include "core/limits.hpp"
 #include "profiler/traces/kineto/calls.hpp"
 #include "profiler/traces/kineto/collective_size.hpp"
+#include "profiler/traces/kineto/gradient_sizes.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
 
 namespace ranks {
@@ -56,9 +57,11 @@ std::vector<Launched> beginnings(const Trace& trace, const Calls& calls) {
 
 }  // namespace
 
-RankTrace read_kineto(const std::string& path, std::string_view step) {
+RankTrace read_kineto(const std::string& path, std::string_view step,
+                      const std::vector<std::int64_t>& parameters) {
   Trace trace = kineto::read_trace(path);
-  const Calls calls = kineto::find_calls(trace, step);
+  Calls calls = kineto::find_calls(trace, step);
+  const bool assumes_sizes = kineto::add_bucket_sizes_if_known(trace, calls, parameters);
   RankTrace out = {.path = path,
                    .rank = trace.rank >= 0 ? trace.rank : rank_in_name(path),
                    .world_size = trace.world_size,
@@ -86,6 +89,7 @@ RankTrace read_kineto(const std::string& path, std::string_view step) {
   }
   for (const kineto::ProcessGroup& group : calls.groups) out.groups.push_back(local(group));
   out.gradient_group = calls.gradient_group;
+  if (assumes_sizes) out.notes.emplace_back(kineto::kAssumedBuckets);
   finish(out, launched, beginnings(trace, calls));
   return out;
 }

@@ -2,8 +2,10 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "profiler/traces/ranks/rank_trace.hpp"
 
@@ -11,7 +13,8 @@ namespace ranks {
 
 /// `step` is the prefix of the annotations that mark iterations. Throws InputError for a file that is no
 /// trace. A trace without kernels of a GPU has neither exchanges nor compute.
-RankTrace read_kineto(const std::string& path, std::string_view step);
+RankTrace read_kineto(const std::string& path, std::string_view step,
+                      const std::vector<std::int64_t>& parameters = {});
 
 /// Returns the rank that a file's name states, as in "rank3.json" and "worker3_step_12.pt.trace.json", or -1.
 std::int64_t rank_in_name(const std::string& path);

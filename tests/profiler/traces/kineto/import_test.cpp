@@ -550,6 +550,12 @@ TEST_CASE("kineto: the gradients' type is that of their collectives, unless it i
   CHECK(import_text(three_gradients().as_object()).profile.dtype == core::Dtype::float32);
 }
 
+TEST_CASE("kineto: a backward pass that does not say when gradients are ready is refused for that") {
+  CHECK(refusal(replaced(two_layers(1, 4).text.as_object(), "AccumulateGrad", "Accumulated")) ==
+        "t.json: /: expected AccumulateGrad operators in the backward pass, which say when each gradient is "
+        "ready, got none, as in a backward pass that compiled autograd runs");
+}
+
 TEST_CASE("kineto: whole steps in CUDA graphs are named in the refusal") {
   CHECK(
       refusal(
@@ -587,6 +593,25 @@ TEST_CASE("kineto: broadcasts are not counted as all-reduces without a size") {
       "size or group"));
 }
 
+TEST_CASE("kineto: the buckets of a trace are a plan that a scenario takes") {
+  const support::TemporaryFolder folder;
+  const std::string trace = folder.put("t.json", three_gradients().as_object());
+  const support::Outcome outcome =
+      support::run_program({"import", trace, "-o", folder / "p.json", "--network", folder / "n.json",
+                            "--plan", folder / "plan.json"});
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.out.find("with the trace's 2 buckets (--plan writes them)") != std::string::npos);
+  const auto plan = nlohmann::json::parse(core::read_file(folder / "plan.json"));
+  REQUIRE(plan["groups"].size() == 2);
+  CHECK(plan["groups"][0]["bytes"] == 3604);
+  CHECK(plan["groups"][1]["bytes"] == 200);
+  const std::string scenario =
+      folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "profile": "p.json",
+    "network": "n.json", "workers": 2, "schedules": [{"pipeline": "wfbp", "fusion": {"kind": "plan",
+    "file": "plan.json"}}]})");
+  CHECK(support::run_program({"simulate", scenario}).exit_code == 0);
+}
+
 TEST_CASE("kineto: through the program, with a network beside the profile") {
   const support::TemporaryFolder folder;
   const std::string trace = folder.put("t.json", two_layers(1, 4).text.as_object());
@@ -594,6 +619,11 @@ TEST_CASE("kineto: through the program, with a network beside the profile") {
   const std::string network = (folder.path() / "n.json").string();
   const support::Outcome outcome =
       support::run_program({"import", trace, "--model", "two", "-o", profile, "--network", network});
+  const support::Outcome no_plan =
+      support::run_program({"import", trace, "-o", profile, "--plan", (folder.path() / "x.json").string()});
+  CHECK(no_plan.exit_code == 2);
+  CHECK(no_plan.err.find("expected all-reduces that add up to the gradients, to write a plan of them, got "
+                         "others") != std::string::npos);
   // launches come every 20 ms, and the GPU does less in between
   CHECK(outcome.out.find("predicted with ddp on 4 workers: 20.000 ms, measured 20.000 ms (+0.0 %)") !=
         std::string::npos);

@@ -12,8 +12,11 @@
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
+#include "core/field.hpp"
+#include "core/network.hpp"
 #include "profiler/traces/ranks/read_kineto.hpp"
 #include "profiler/traces/ranks/report.hpp"
+#include "tests/profiler/traces/kineto/trace_text.hpp"
 #include "tests/profiler/traces/ranks/made_job.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -175,6 +178,26 @@ TEST_CASE("ranks: each group has a curve of its own, chosen by name") {
       "group 2 (data_parallel), ranks 1 to 7 in steps of 2; group 4 (tensor_parallel), ranks 2, 3; "
       "group 5 (tensor_parallel), ranks 4, 5; group 6 (tensor_parallel), ranks 6, 7), got 'dp'",
       core::InputError);
+}
+
+TEST_CASE("ranks: all-reduces of unknown size send the gradients before them") {
+  const support::TemporaryFolder folder;
+  std::string text = kineto::two_layers(1, 4).text.as_object();
+  const std::string sizes =
+      R"("In msg nelems": 250000, "Out msg nelems": 250000, "dtype": "Float", "Group size": 4)";
+  for (std::size_t at = 0; (at = text.find(sizes, at)) != std::string::npos;)
+    text.replace(at, sizes.size(), R"("dtype": "Float")");
+  for (const char* rank : {"rank0.json", "rank1.json"}) folder.put(fmt::format("job/{}", rank), text);
+  const std::string network = folder / "n.json";
+  const support::Outcome outcome = support::run_program(
+      {"import", folder / "job", "--workers", "2", "-o", folder / "p.json", "--network", network});
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.err.find("rank1.json: ASSUMED, as the trace does not hold the sizes of its all-reduces") !=
+        std::string::npos);
+  const core::Network read = core::read_network(core::Field::load(network));
+  REQUIRE(read.measured.size() == 1);
+  CHECK(read.measured[0].curve.points()[1].first == 16);  // 4 elements; the other 32 become ready later
 }
 
 //            us 0    10   20   30   40   50
