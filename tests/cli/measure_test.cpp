@@ -212,7 +212,7 @@ TEST_CASE("measure: wrong usage is one line, exit 2") {
        "--backend: expected one of tcp, nccl, got 'mpi'\n"},
       {{"measure", "--workers", "2", "--collectives", "broadcast", "-o", "never-written.json"},
        "--collectives: expected all_reduce, reduce_scatter, all_gather or, of two sizes, send_receive among "
-       "them with --output, as nothing else makes a network, got 'broadcast'\n"},
+       "them with --output or --json, as nothing else makes a network, got 'broadcast'\n"},
       {{"measure", "--workers", "2", "--protocol", "ll"},
        "--protocol: expected none with --backend tcp, got 'll'\n"},
       {{"measure", "--workers", "2", "--backend", "nccl", "--rate", "1gbit", "--paced"},

@@ -338,8 +338,10 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
   // the stages of this scenario have a part of the model each
   check_output("stage-plans", {output_of({"plan", "tests/data/schemas/scenario-parallel.json", "--json"})},
                {"/properties/parts/items: part"});
-  check_output("memory-front", {output_of({"plan", "tests/data/schemas/scenario-sharded.json", "--schedule",
-                                           "fsdp", "--memory-front", "--json"})});
+  check_output("memory-front",
+               {output_of({"plan", "tests/data/schemas/scenario-sharded.json", "--schedule", "fsdp",
+                           "--memory-front", "--json"})},
+               {"/properties/units: blocks"});
 
   const std::string logs = "tests/data/b-caffe/allreduce";
   // numbers of workers are left out in parts only where there are hundreds of them

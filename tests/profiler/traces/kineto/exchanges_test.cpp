@@ -97,7 +97,7 @@ TEST_CASE("exchanges: a group that scatters what forward computes is none that s
   CHECK(made.group() == "dp");
 }
 
-TEST_CASE("exchanges: without gradients the group counts that carries most; other kinds are no curve") {
+TEST_CASE("exchanges: without gradients the group counts that carries most and other kinds are no curve") {
   Made made;
   made.add("all_to_all", "ep", 90000, kForward);
   made.add("allreduce", "a", 10, kForward);

@@ -659,7 +659,8 @@ TEST_CASE("kineto: what is predicted is told without and with the waiting for sl
       support::run_program({"import", folder.put("t.json", job.text()), "-o", folder / "p.json"});
   CHECK(outcome.out.find(
             "predicted with ddp on 2 workers: 0.775 ms, measured 0.780 ms (-0.6 %), with the trace's "
-            "1 bucket; 0.005 ms that are missing are taken for waiting for slower workers, and 0.780 "
+            "1 bucket (--plan writes them); 0.005 ms that are missing are taken for waiting for slower "
+            "workers, and 0.780 "
             "ms are predicted with it") != std::string::npos);
 }
 
