@@ -75,6 +75,9 @@ void check(const Setting& setting, const Schedule& schedule) {
   if (schedule.pipeline->program(1, schedule.options).sharding != Sharding::parameters)
     throw Unsupported("a schedule that shards parameters", std::string(schedule.pipeline->name),
                       "/schedules");
+  if (!schedule.options.reshard_after_backward)
+    throw Unsupported("parameters that are released after backward", "reshard_after_backward false",
+                      "/schedules");
   if (!setting.conditions.memory) throw Unsupported("the key memory", "none", "/memory");
   check_activations(*setting.workload.profile);
   if (setting.conditions.workers_differ())

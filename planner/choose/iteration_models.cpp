@@ -42,12 +42,8 @@ class ComputeBound final : public IterationModel {
 
 std::unique_ptr<IterationModel> make_model(const IterationSpec& spec) {
   Program program = spec.program(1);
-  const auto issues = [&](Issue issue) {
-    return std::any_of(program.ops.begin(), program.ops.end(),
-                       [&](const Op& op) { return op.issue == issue; });
-  };
   if (program.by_layer) return by_layer_model(spec);
-  if (issues(Issue::forward) || issues(Issue::backward)) return sharded_model(spec);
+  if (program.has_passes()) return sharded_model(spec);
   program.sharding = Sharding::nothing;  // what a worker holds takes no time
   const bool is_waiting = std::exchange(program.prefetch, std::nullopt).has_value();
   const auto is = [&](std::vector<Op> ops, Update update) {

@@ -26,8 +26,9 @@ void check_planning(const IterationSpec& spec, const TransferCost& transfer) {
   const Conditions& conditions = spec.setting.conditions;
   const auto steps = static_cast<std::uint32_t>(conditions.accumulation_steps);
   double all = 0;
-  for (const Op& op : spec.program(1).ops) {
-    const double us = Program::runs(op, steps) * max_us(spec.workload, transfer, op.kind);
+  const Program program = spec.program(1);
+  for (const Op& op : program.ops) {
+    const double us = program.runs(op, steps) * max_us(spec.workload, transfer, op.kind);
     if (us > sim::kMaxUs / 4)
       throw Unsupported(fmt::format("collectives that take at most {} us in all, however tensors are grouped",
                                     sim::kMaxUs / 4),

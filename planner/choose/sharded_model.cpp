@@ -13,11 +13,14 @@ namespace {
 using core::CollectiveKind;
 using sim::Time;
 
-/// Whether even a single group is gathered again before backward.
-bool gathers_again(const IterationSpec& spec) {
+/// How often at least any group is gathered in an iteration.
+std::int64_t min_gathers(const IterationSpec& spec, std::int64_t micro_batches) {
   const Program program = spec.program(1);
-  return std::any_of(program.ops.begin(), program.ops.end(),
-                     [](const Op& op) { return op.issue == Issue::backward; });
+  std::int64_t out = 0;
+  for (const Op& op : program.ops)
+    if (op.kind == CollectiveKind::all_gather)
+      out += program.runs(op, static_cast<std::uint32_t>(micro_batches));
+  return out;
 }
 
 /// Lower bounds of a sharded iteration: the sequential channel time plus the update; the same between shard
@@ -37,12 +40,11 @@ class Bound final : public IterationModel {
   /// Excludes the compute of the micro-batches before the last, as the value of any model does.
   Time in_a_row() const {
     const std::int64_t batches = spec_.setting.conditions.accumulation_steps;
-    const std::int64_t passes = gathers_again(spec_) ? 2 : 1;
     const Time scattering = min_channel_time(spec_, CollectiveKind::reduce_scatter).front();
     const Time gathering = min_channel_time(spec_, CollectiveKind::all_gather).front();
     const Extras& extras = spec_.extras;
     return extras.read + extras.lars + extras.lars_gather + extras.update + scattering +
-           passes * batches * gathering -
+           min_gathers(spec_, batches) * gathering -
            (batches - 1) * (spec_.workload.forward_total + spec_.workload.backward_total);
   }
 

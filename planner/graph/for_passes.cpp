@@ -117,8 +117,9 @@ class ForPasses {
   void begin_pass(Issue issue, std::uint32_t batch) {
     const auto groups = static_cast<std::uint32_t>(writer_.job().groups.size());
     pass_ = {.issue = issue, .batch = batch, .is_gathered = std::vector<bool>(groups), .order = {}};
+    const bool is_kept = issue == Issue::forward && batch > 0 && !writer_.program().releases_between_batches;
     for (const Op& op : writer_.program().ops)
-      if (op.issue == issue) pass_.is_gathered[op.group] = true;
+      if (op.issue == issue && !is_kept) pass_.is_gathered[op.group] = true;
     for (std::uint32_t i = 0; i < groups; ++i)
       pass_.order.push_back(issue == Issue::forward ? groups - 1 - i : i);
     while (pass_.issued < ahead(issue) && pass_.issued < groups) gather_next();

@@ -35,6 +35,7 @@ void write_options(const PipelineOptions& options, nlohmann::ordered_json& out) 
   if (options.prefetch) out["prefetch"] = *options.prefetch;
   if (options.reshard_after_forward) out["reshard_after_forward"] = *options.reshard_after_forward;
   if (options.kept_groups) out["kept_groups"] = *options.kept_groups;
+  if (!options.reshard_after_backward) out["reshard_after_backward"] = false;
   if (options.backward_prefetch) out["backward_prefetch"] = *options.backward_prefetch;
   if (options.scatters_in_flight) out["scatters_in_flight"] = *options.scatters_in_flight;
   if (options.shard_workers) out["shard_workers"] = *options.shard_workers;

@@ -82,12 +82,23 @@ struct Program {
   /// waits for the oldest (PyTorch FSDP2's reduce_scatter_max_input_buffers). With 0 backward waits for each
   /// one at once (FSDP2 over Gloo). Unlimited if absent.
   std::optional<std::uint32_t> scatters_in_flight = {};
+  /// Whether parameters that were gathered for a pass are released after the backward pass of each
+  /// micro-batch but the last. If not, forward gathers in the first micro-batch alone.
+  bool releases_between_batches = true;
   Sharding sharding = Sharding::nothing;
   bool operator==(const Program&) const = default;
 
+  /// Whether micro-batches have collectives of their own.
+  bool has_passes() const {
+    return std::any_of(ops.begin(), ops.end(), [](const Op& op) {
+      return op.issue == Issue::forward || op.issue == Issue::backward;
+    });
+  }
   /// The number of times that an op runs in an iteration with this number of micro-batches.
-  static std::uint32_t runs(const Op& op, std::uint32_t micro_batches) {
-    return op.issue == Issue::forward || op.issue == Issue::backward ? micro_batches : 1;
+  std::uint32_t runs(const Op& op, std::uint32_t micro_batches) const {
+    const bool is_in_each =
+        op.issue == Issue::backward || (op.issue == Issue::forward && releases_between_batches);
+    return is_in_each ? micro_batches : 1;
   }
   /// Whether a second channel carries collectives between shard groups.
   bool has_channel_between() const {
@@ -113,6 +124,8 @@ struct PipelineOptions {
   std::optional<bool> reshard_after_forward = {};
   /// sharded: the number of groups, those that backward uses first, whose parameters are kept after forward.
   std::optional<std::uint32_t> kept_groups = {};
+  /// sharded: release parameters after the backward pass of each micro-batch, not only of the last.
+  bool reshard_after_backward = true;
   std::optional<std::uint32_t> backward_prefetch = {};   ///< sharded: as `prefetch`, for backward passes
   std::optional<std::uint32_t> scatters_in_flight = {};  ///< sharded: as in Program
   /// sharded: the workers that hold all parameters together, where other groups of as many hold the same;

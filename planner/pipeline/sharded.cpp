@@ -14,9 +14,14 @@ namespace {
 
 using core::CollectiveKind;
 
-constexpr std::array<std::string_view, 7> kKeys = {
-    "prefetch",      "backward_prefetch", "reshard_after_forward", "kept_groups", "scatters_in_flight",
-    "shard_workers", "shard_level"};
+constexpr std::array<std::string_view, 8> kKeys = {"prefetch",
+                                                   "backward_prefetch",
+                                                   "reshard_after_forward",
+                                                   "kept_groups",
+                                                   "reshard_after_backward",
+                                                   "scatters_in_flight",
+                                                   "shard_workers",
+                                                   "shard_level"};
 
 void read_shard_group(const core::Field& field, PipelineOptions& options) {
   if (const auto workers = field.find("shard_workers")) {
@@ -45,6 +50,8 @@ void read(const core::Field& field, PipelineOptions& options) {
     options.kept_groups = static_cast<std::uint32_t>(kept->integer(0, kMaxPrefetch));
     options.reshard_after_forward.reset();
   }
+  if (const auto reshards = field.find("reshard_after_backward"))
+    options.reshard_after_backward = reshards->boolean();
   if (const auto scatters = field.find("scatters_in_flight"))
     options.scatters_in_flight = static_cast<std::uint32_t>(scatters->integer(0, kMaxPrefetch));
   read_shard_group(field, options);
@@ -62,6 +69,7 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
   program.prefetch = options.prefetch.value_or(1);
   program.sharding = Sharding::parameters;
   program.backward_prefetch = options.backward_prefetch;
+  program.releases_between_batches = options.reshard_after_backward;
   program.scatters_in_flight = options.scatters_in_flight;
   const bool is_replicated = options.shard_workers || options.shard_level;
   for (std::uint32_t group = groups; group-- > 0;)

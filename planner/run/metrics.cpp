@@ -96,7 +96,7 @@ double sent_per_worker(const Setting& setting, const CommunicationPlan& plan, co
   if (setting.costs.workers() == 1) return 0;
   const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double sent = 0;
-  for (const Op& op : plan.program.ops) sent += Program::runs(op, steps) * sent_by(op);
+  for (const Op& op : plan.program.ops) sent += plan.program.runs(op, steps) * sent_by(op);
   if (setting.extras.lars_gather > Time::zero())
     sent += setting.costs.of(core::CollectiveKind::all_gather).sent_per_byte * 4 *
             static_cast<double>(setting.workload.forward.size());

@@ -38,7 +38,7 @@ double communication_us(const Setting& setting, const CommunicationPlan& plan) {
   us += sim::to_us(setting.extras.lars_gather);
   for (const Op& op : plan.program.ops) {
     const Group& group = plan.groups[op.group];
-    us += Program::runs(op, steps) *
+    us += plan.program.runs(op, steps) *
           (transfers[group.transfer].us(op.kind, payload_of(setting.workload, group)) +
            sim::to_us(plan.program.negotiation));
   }

@@ -240,7 +240,7 @@ OnRing all_on_ring(const Instance& instance, const Run& run, const Workload& wor
     const OnRing one = on_ring(instance, transfer.transfer().compressor, transfer.transfer().all_reduce,
                                transfer.is_encoded(bytes), op.kind, static_cast<double>(bytes));
     const auto batches = static_cast<std::uint32_t>(instance.conditions.accumulation_steps);
-    const std::uint32_t times = Program::runs(op, batches);
+    const std::uint32_t times = run.program.runs(op, batches);
     all.us += times * (one.us + sim::to_us(run.program.negotiation));
     all.sent += times * one.sent;
   }
@@ -363,6 +363,7 @@ std::vector<PipelineOptions> all_options() {
           {.prefetch = 1},
           {.reshard_after_forward = true},
           {.reshard_after_forward = false},
+          {.reshard_after_backward = false},
           {.kept_groups = 3, .backward_prefetch = 2, .scatters_in_flight = 2},
           {.shard_workers = 2},
           {.stage = 2},
@@ -558,7 +559,7 @@ void check_journeys(const Instance& instance, const Schedule& schedule) {
   CHECK(spans.workers() == static_cast<std::size_t>(jitters ? instance.workers : 1));
   std::size_t collectives = 0;
   for (const Op& op : run.program.ops)
-    collectives += Program::runs(op, static_cast<std::uint32_t>(instance.conditions.accumulation_steps));
+    collectives += run.program.runs(op, static_cast<std::uint32_t>(instance.conditions.accumulation_steps));
   CHECK(spans.collectives() == collectives * static_cast<std::size_t>(instance.conditions.iterations));
   bool begin_in_time = true;
   bool delivered_in_time = true;

@@ -91,6 +91,29 @@ TEST_CASE("sharded: over Gloo backward waits for each reduce-scatter at once") {
              "G3 0-3, G2 3-6, G1 6-9, g1 10-13, g2 13-16, S1 16-19, g3 19-22, S2 22-25, S3 33-36", 36});
 }
 
+TEST_CASE("sharded: what is not released after backward is gathered in the first micro-batch alone") {
+  // compute:       F1      F2    B2   B1 | F1 F2 B2   B1
+  // channel: [ G2 ][ G1    ]                   [ S1 ][ S2 ]
+  const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 2, .accumulation_steps = 2});
+  const std::string kept = R"(, "reshard_after_forward": false)";
+  check_run(sharded(kept + R"(, "reshard_after_backward": false)"), scene,
+            {"F1 3-5, F2 8-11, B2' 11-15, B1' 15-20, F1' 20-22, F2' 22-25, B2 25-29, B1 29-34, "
+             "F1 40-42, F2 45-48, B2' 48-52, B1' 52-57, F1' 57-59, F2' 59-62, B2 62-66, B1 66-71",
+             "G2 0-3, G1 3-8, S1 29-34, S2 34-37, G2 37-40, G1 40-45, S1 66-71, S2 71-74", 37});
+  check_run(sharded(kept), scene,
+            {"F1 3-5, F2 8-11, B2' 11-15, B1' 15-20, F1' 23-25, F2' 28-31, B2 31-35, B1 35-40, "
+             "F1 46-48, F2 51-54, B2' 54-58, B1' 58-63, F1' 66-68, F2' 71-74, B2 74-78, B1 78-83",
+             "G2 0-3, G1 3-8, G2' 20-23, G1' 23-28, S1 35-40, S2 40-43, "
+             "G2 43-46, G1 46-51, G2' 63-66, G1' 66-71, S1 78-83, S2 83-86",
+             43});
+  // released after forward, all groups are gathered for each backward pass
+  check_run(sharded(R"(, "reshard_after_forward": true, "reshard_after_backward": false, "fusion": "all")"),
+            scene,
+            {"F1 7-9, F2 9-12, B2' 19-23, B1' 23-28, F1' 28-30, F2' 30-33, B2 40-44, B1 44-49, "
+             "F1 63-65, F2 65-68, B2' 75-79, B1' 79-84, F1' 84-86, F2' 86-89, B2 96-100, B1 100-105",
+             "G1 0-7, g1' 12-19, g1 33-40, S1 49-56, G1 56-63, g1' 68-75, g1 89-96, S1 105-112", 56});
+}
+
 TEST_CASE("sharded: so many groups are gathered ahead, or none") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
   // a group gathered when backward reaches it queues behind the gradients of the previous group

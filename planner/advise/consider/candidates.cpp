@@ -18,10 +18,11 @@ double sent_per_worker(const FusionRequest& request, const Groups& groups) {
   if (setting.costs.workers() == 1) return 0;
   const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double sent = 0;
-  for (const Op& op : request.program(groups.size()).ops) {
+  const Program program = request.program(groups.size());
+  for (const Op& op : program.ops) {
     const Group& group = groups[op.group];
     const Payload payload = payload_of(setting.workload, group);
-    sent += Program::runs(op, steps) * request.transfers[group.transfer].sent_bytes(op.kind, payload);
+    sent += program.runs(op, steps) * request.transfers[group.transfer].sent_bytes(op.kind, payload);
   }
   if (setting.extras.lars_gather > sim::Time::zero())
     sent += setting.costs.of(core::CollectiveKind::all_gather).sent_per_byte * 4 *
