@@ -66,7 +66,7 @@ struct Target {
   std::vector<std::string_view> does_not;  ///< what a user might expect of it, and it does not do
   Forms forms = Forms::any;
   /// Forms::one_number: the rule by which a number makes groups.
-  CapRule (*rule)(const Workload& workload, const Behaviour& behaviour) = nullptr;
+  CapRule (*rule)(const Workload& workload, const Behaviour& behaviour, const DataTypes& types) = nullptr;
   /// Whether it has this compressor; null if it has none.
   bool (*has)(const Compressor& compressor) = nullptr;
 };

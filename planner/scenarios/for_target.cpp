@@ -161,7 +161,10 @@ Grouping best_groups(const Target& target, const Behaviour& behaviour, const Fus
     case Forms::any_alike: return best_alike(request, rules);
     case Forms::modules: return best_of_modules(request, rules, planner::Nesting::allowed);
     case Forms::modules_apart: return best_of_modules(request, rules, planner::Nesting::none);
-    case Forms::one_number: return best_of_numbers(target.rule(request.workload, behaviour), request, rules);
+    case Forms::one_number: {
+      const planner::DataTypes& types = request.setting.conditions.data_types;
+      return best_of_numbers(target.rule(request.workload, behaviour, types), request, rules);
+    }
   }
   return {};
 }

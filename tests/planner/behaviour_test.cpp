@@ -156,10 +156,16 @@ TEST_CASE(
     const Groups groups = support::random_groups(random, scene.setting.workload.gradient_count());
     const std::string ahead = R"({"pipeline": "dear", "prefetch": 1})";
     const Planned zero(scene, groups, R"({"pipeline": "zero"})");
-    for (const char* target : {"megatron", "fsdp"}) {
+    const ordered_json megatron = zero.emit("megatron").json;
+    CHECK(megatron["makes"]["iteration_us"].get<double>() ==
+          doctest::Approx(zero.own_us(ahead, groups_of(megatron["groups"]))).epsilon(1e-8));
+    for (const char* target : {"fsdp", "inductor"}) {
       const ordered_json json = zero.emit(target).json;
       CHECK(json["makes"]["iteration_us"].get<double>() ==
-            doctest::Approx(zero.own_us(ahead, groups_of(json["groups"]))).epsilon(1e-8));
+            doctest::Approx(zero.own_us(R"({"pipeline": "sharded", "reshard_after_forward": false,
+                                            "scatters_in_flight": 1})",
+                                        groups_of(json["groups"])))
+                .epsilon(1e-8));
     }
     const Planned later(scene, groups, R"({"pipeline": "zero", "overlap_gather": false})");
     const ordered_json json = later.emit("megatron").json;
@@ -182,6 +188,20 @@ TEST_CASE(
               .epsilon(1e-8));
       CHECK((emission.text.find("set_modules_to_forward_prefetch") != std::string::npos) == (prefetch > 1));
     }
+  }
+}
+
+TEST_CASE("behaviour: the same text of FSDP has the same price, whatever pipeline the plan had") {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Scene scene(support::random_profile(random, 10), support::random_link(random));
+    const Groups groups = support::random_groups(random, scene.setting.workload.gradient_count());
+    const Emission zero = Planned(scene, groups, R"({"pipeline": "zero"})").emit("fsdp");
+    const Emission sharded =
+        Planned(scene, groups, R"({"pipeline": "sharded", "reshard_after_forward": false})").emit("fsdp");
+    if (zero.json["fully_shard"] != sharded.json["fully_shard"]) continue;  // nearest at another price
+    CHECK(zero.json["makes"]["iteration_us"] == sharded.json["makes"]["iteration_us"]);
   }
 }
 
@@ -232,6 +252,122 @@ TEST_CASE("behaviour: FSDP gets a mesh of two dimensions where shard groups are 
   CHECK(emission.json["makes"]["iteration_us"] == 25 + 110 + 25 + 60);
   planned.plan.workers = 2;
   CHECK(planned.emit("fsdp").text.find("mesh") == std::string::npos);
+}
+
+TEST_CASE("behaviour: under accumulation FSDP keeps parameters for zero, and gathers anew for sharded") {
+  // F 10 and B 100 of each of three layers; 45 us to gather or to scatter a group.
+  Conditions conditions;
+  conditions.accumulation_steps = 3;
+  const Scene scene(three().profile, support::pair_of(50, 0.01), 2, conditions);
+  const Groups each = support::fuse(R"("none")", scene);
+  const Emission zero = Planned(scene, each, R"({"pipeline": "zero"})").emit("fsdp", 3);
+  // gathers at 0, 45, 90; forward ends at 145, and the other passes take 2 * 330 + 300; 45 to scatter the
+  // last
+  const double gathered = 3 * 45.0 + 10 + 300;
+  CHECK(zero.json["makes"]["iteration_us"] == gathered + 2 * 330 + 45);
+  CHECK(zero.text.find("def begin_micro_batch(number):  # call it before the forward pass of each of the 3, "
+                       "from 0 on\n"
+                       "    is_last = number == 2\n"
+                       "    model.set_requires_gradient_sync(is_last)\n"
+                       "    model.set_reshard_after_backward(is_last)") != std::string::npos);
+  const Emission sharded =
+      Planned(scene, each, R"({"pipeline": "sharded", "reshard_after_forward": false})").emit("fsdp", 3);
+  CHECK(sharded.json["makes"]["iteration_us"] == 3 * gathered + 45);
+  CHECK(sharded.text.find("set_requires_gradient_sync(is_last)") != std::string::npos);
+  CHECK(sharded.text.find("model.set_reshard_after_backward") == std::string::npos);
+  // TorchInductor's graph of a forward pass gathers whenever it runs.
+  const Emission inductor = Planned(scene, each, R"({"pipeline": "zero"})").emit("inductor", 3);
+  CHECK(inductor.json["makes"]["iteration_us"] == 3 * gathered + 45);
+}
+
+TEST_CASE("behaviour: FSDP keeps as many groups after forward as the plan says") {
+  const Groups each = support::fuse(R"("none")", three());
+  CHECK(Planned(three(), each, R"({"pipeline": "sharded", "kept_groups": 2})")
+            .emit("fsdp")
+            .json["reshards"]
+            .dump() == "[false,false,true]");
+}
+
+TEST_CASE("behaviour: under accumulation Horovod counts backward passes, DeepSpeed micro-batches") {
+  const Planned planned(three(), support::fuse(R"("none")", three()), R"("wfbp")");
+  CHECK(planned.emit("horovod", 4).text.find("groups=groups,\n    backward_passes_per_step=4)") !=
+        std::string::npos);
+  CHECK(planned.emit("horovod").text.find("backward_passes_per_step") == std::string::npos);
+  CHECK(planned.emit("deepspeed", 4).text.find("\"gradient_accumulation_steps\": 4,\n") != std::string::npos);
+  CHECK(planned.emit("comm-hook", 4).text.find("no_sync()") != std::string::npos);
+}
+
+/// Emissions of a plan of three groups for a profile of this type that is reduced in that one.
+Emission reduced_in(core::Dtype reduced, core::Dtype profile, std::string_view target) {
+  core::Profile typed = three().profile;
+  typed.dtype = profile;
+  Conditions conditions;
+  conditions.data_types.reduce = reduced;
+  const Scene scene(typed, support::pair_of(50, 0.01), 2, conditions);
+  return Planned(scene, {{.begin = 0, .end = 1}, {.begin = 1, .end = 3}}, R"("wfbp")").emit(target);
+}
+
+TEST_CASE("behaviour: caps count the bytes of the gradients that DDP and Horovod hold") {
+  using core::Dtype;
+  const auto has = [](const Emission& emission, const char* part) {
+    return emission.text.find(part) != std::string::npos;
+  };
+  // 1,000 and 2,000 elements; a bucket closes when it holds its cap.
+  const auto closes_at = [](const Emission& emission, std::int64_t bytes) {
+    const auto caps = emission.json["bucket_bytes_cap_list"].get<Sizes>();
+    return close_at({bytes, bytes, bytes}, caps[1], {caps[0]}).groups ==
+           Groups{{.begin = 0, .end = 1}, {.begin = 1, .end = 3}};
+  };
+  const Emission autocast = reduced_in(Dtype::float32, Dtype::bfloat16, "ddp");
+  CHECK(closes_at(autocast, 4000));
+  CHECK_FALSE(closes_at(autocast, 2000));
+  CHECK(has(autocast, "# Caps count gradients of float32.\n"));
+  CHECK(has(autocast, "this holds where parameters are float32"));
+  const Emission half = reduced_in(Dtype::bfloat16, Dtype::float32, "ddp");
+  CHECK(closes_at(half, 4000));
+  CHECK(has(half, "model.register_comm_hook(None, default_hooks.bf16_compress_hook)\n"));
+  const Emission as_it_is = reduced_in(Dtype::bfloat16, Dtype::bfloat16, "ddp");
+  CHECK(closes_at(as_it_is, 2000));
+  CHECK_FALSE(has(as_it_is, "register_comm_hook"));
+  const Emission hook = reduced_in(Dtype::float32, Dtype::bfloat16, "comm-hook");
+  CHECK(hook.json["bucket_cap_mb_list"] == autocast.json["bucket_cap_mb_list"]);
+  // compressed before they are counted, each to a multiple of 16 bytes
+  CHECK(has(reduced_in(Dtype::float16, Dtype::float32, "horovod"), "compression=hvd.Compression.fp16"));
+  CHECK(
+      has(reduced_in(Dtype::bfloat16, Dtype::float32, "horovod"), "Horovod has no compression to bfloat16"));
+}
+
+TEST_CASE("behaviour: one number counts the bytes of the gradients that are held, too") {
+  // 6 MiB and 6 MiB of bfloat16: one bucket of 12 MiB where they are held as bfloat16, at a cap above 6 MiB;
+  // as float32 they are two up to 12 MiB.
+  core::Profile profile = support::profile_of({{.forward_us = 1, .backward_us = 1, .elements = {3 << 20}},
+                                               {.forward_us = 1, .backward_us = 1, .elements = {3 << 20}}});
+  profile.dtype = core::Dtype::bfloat16;
+  for (const bool is_wide : {false, true}) {
+    CAPTURE(is_wide);
+    Conditions conditions;
+    if (is_wide) conditions.data_types.reduce = core::Dtype::float32;
+    const Scene scene(profile, support::pair_of(5000, 1e-9), 2, conditions);  // one group is best
+    const ordered_json json = Planned(scene, {{.begin = 0, .end = 2}}, R"("wfbp")").emit("trainers").json;
+    CHECK(json["best_single_cap"]["groups"] == 1);
+    CHECK(json["best_single_cap"]["bucket_cap_mb"] == (is_wide ? 13 : 7));
+  }
+}
+
+TEST_CASE("behaviour: Megatron-LM and DeepSpeed are told in which type gradients are reduced") {
+  using core::Dtype;
+  const auto text = [](Dtype reduced, Dtype profile, std::string_view target) {
+    return reduced_in(reduced, profile, target).text;
+  };
+  const auto has = [](const std::string& all, const char* part) {
+    return all.find(part) != std::string::npos;
+  };
+  CHECK(has(text(Dtype::float32, Dtype::float16, "megatron"), " --accumulate-allreduce-grads-in-fp32 "));
+  CHECK_FALSE(has(text(Dtype::float16, Dtype::float16, "megatron"), "-grads-in-fp32"));
+  CHECK_FALSE(has(text(Dtype::float32, Dtype::bfloat16, "megatron"), "--grad-reduce-in-bf16 "));
+  CHECK(has(text(Dtype::float16, Dtype::bfloat16, "megatron"), "only of a job of float16"));
+  CHECK(has(text(Dtype::float32, Dtype::bfloat16, "deepspeed"), "\"communication_data_type\": \"fp32\""));
+  CHECK(has(text(Dtype::float16, Dtype::float16, "deepspeed"), "\"communication_data_type\": \"fp16\""));
 }
 
 TEST_CASE(

@@ -29,8 +29,8 @@ class Driver:
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def emit(self, sizes, counts, target="ddp", schedule="wfbp", shapes=()):
-        line = {"target": target, "sizes": sizes, "groups": counts, "schedule": schedule, "shapes": shapes}
+    def emit(self, sizes, counts, target="ddp", schedule="wfbp", shapes=(), **more):
+        line = {"target": target, "sizes": sizes, "groups": counts, "schedule": schedule, "shapes": shapes, **more}
         self.process.stdin.write(json.dumps(line) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())

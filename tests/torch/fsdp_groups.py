@@ -63,7 +63,11 @@ def case(seed):
         schedule["prefetch"] = rng.randint(0, 3)
         if rng.random() < 0.5:
             schedule["reshard_after_forward"] = rng.random() < 0.5
-    return {"target": "fsdp", "dtype": dtype, "schedule": schedule,
+        elif rng.random() < 0.5:
+            schedule["kept_groups"] = rng.randint(0, 3)
+        if rng.random() < 0.3:
+            schedule["reshard_after_backward"] = False
+    return {"target": "fsdp", "dtype": dtype, "schedule": schedule, "accumulation_steps": rng.choice([1, 2, 3]),
             "sizes": [size * p.numel() for _, p in parameters], "names": [n for n, _ in parameters],
             "groups": random_counts(rng, [n for n, _ in parameters])}
 
@@ -106,18 +110,25 @@ class Recorder:
 
 
 def run_case(number, emission, recorder):
+    """The collectives of the forward and the backward pass of each micro-batch, in a second iteration."""
     model, width = chain(random.Random(number))
     recorder.watch(model)
-    exec(emission["text"], {"model": model})  # what the user pastes
+    space = {"model": model}
+    exec(emission["text"], space)  # what the user pastes
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     out = []
     for _ in range(2):
+        out = []
         optimizer.zero_grad()
-        y = model(torch.ones(2, width))
-        forward = recorder.take()
-        y.sum().backward()
+        for batch in range(emission["micro_batches"]):
+            if emission["micro_batches"] > 1:
+                space["begin_micro_batch"](batch)
+            y = model(torch.ones(2, width))
+            forward = recorder.take()
+            y.sum().backward()
+            out.append([forward, recorder.take()])
         optimizer.step()
-        out = [forward, recorder.take()]
+        check(f"seed {number}", "collectives of the step", recorder.take(), [])
     return out
 
 
@@ -166,15 +177,25 @@ def layers_before(model, elements_forward):
 
 
 def check_case(seed, line, emission, result):
+    keeps = line["accumulation_steps"] > 1 and (line["schedule"]["pipeline"] == "zero" or
+                                                not line["schedule"].get("reshard_after_backward", True))
+    check(f"seed {seed}", "kept between micro-batches", emission["kept_between_micro_batches"], keeps)
+    check(f"seed {seed}", "micro-batches", len(result), line["accumulation_steps"])
+    for batch, passes in enumerate(result):
+        check_micro_batch(seed, line, emission, passes, is_kept=keeps and batch > 0, is_last=batch == len(result) - 1)
+
+
+def check_micro_batch(seed, line, emission, result, is_kept, is_last):
     name = f"seed {seed}"
     size = 4 if line["dtype"] == "float32" else 2
     elements = [group["bytes"] // size for group in emission["groups"]]  # in backward order
     reshards = dict(enumerate(emission["reshards"]))
     forward, backward = result
     in_forward = list(reversed(elements))
-    check(name, "types", {event[2] for event in forward + backward}, {line["dtype"]})
-    check(name, "all-gathers before forward", [e[:2] for e in forward], [["all_gather", n] for n in in_forward])
-    check(name, "reduce-scatters", [e[1] for e in backward if e[0] == "reduce_scatter"], elements)
+    check(name, "types", {event[2] for event in forward + backward} - {line["dtype"]}, set())
+    check(name, "all-gathers before forward", [e[:2] for e in forward],
+          [] if is_kept else [["all_gather", n] for n in in_forward])
+    check(name, "reduce-scatters", [e[1] for e in backward if e[0] == "reduce_scatter"], elements if is_last else [])
     again = [n for group, n in enumerate(elements) if reshards[group]]
     check(name, "all-gathers before backward", [e[1] for e in backward if e[0] == "all_gather"], again)
     check(name, "other collectives", {e[0] for e in backward} - {"all_gather", "reduce_scatter"}, set())
@@ -184,7 +205,7 @@ def check_case(seed, line, emission, result):
     before = layers_before(chain(random.Random(seed))[0], in_forward)
     ahead = emission["prefetch"] if emission["prefetch"] > 1 else 0
     check(name, "layers that had run at each all-gather", [e[3] for e in forward],
-          [before[max(0, i - ahead)] for i in range(len(before))])
+          [] if is_kept else [before[max(0, i - ahead)] for i in range(len(before))])
 
     # Before the gradients of a group are scattered, its own parameters and those of as many more groups as are
     # gathered ahead have been asked for.

@@ -34,12 +34,14 @@ const Hook* hook_for(const Compressor& compressor) {
 }
 
 Behaviour behaves(const PlanFile& /*plan*/) {
-  return {.pipeline = &pipeline("wfbp"),
-          .options = {},
-          .compresses = true,
-          .gathers_at_once = false,
-          .words =
-              "every bucket is encoded, all-reduced under backward, and decoded, all by the same compressor"};
+  return {
+      .pipeline = &pipeline("wfbp"),
+      .options = {},
+      .compresses = true,
+      .gathers_at_once = false,
+      .words =
+          "every bucket is encoded, all-reduced under backward, and decoded, all by the same compressor, in "
+          "the last micro-batch, if the others run under no_sync()"};
 }
 
 bool has_hook(const Compressor& compressor) { return hook_for(compressor) != nullptr; }
@@ -131,7 +133,9 @@ Emission emit_comm_hook(const EmitRequest& request) {
   Report report(target(), request);
   const Choice best = best_choice(report);
   report.made(best.groups, best.iteration_us);
-  const DdpCaps caps = ddp_caps(request.workload, best.groups);
+  const GradientTypes types = gradient_types(request.types, request.workload.profile->dtype);
+  const DdpCaps caps = ddp_caps(gradient_bytes_in(types.own, request.workload), best.groups);
+  note_types(report, types);
   if (best.hook == nullptr)
     report.note(best.has_hook ? "No hook makes the iteration of these groups shorter."
                               : "The plan has no compressor that has a hook.");
@@ -145,7 +149,7 @@ Emission emit_comm_hook(const EmitRequest& request) {
       ")\n",
       fmt::join(caps.mb, ", "));
   return {
-      .text = text + registration(best) + report.remarks(),
+      .text = text + (best.hook == nullptr ? converting_hook(types) : registration(best)) + report.remarks(),
       .json = report.json({{"bucket_cap_mb_list", caps.json()},
                            {"hook", best.hook == nullptr ? nlohmann::ordered_json() : best.hook->function},
                            {"hook_options", options_json(best)},

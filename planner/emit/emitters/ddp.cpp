@@ -8,6 +8,7 @@
 // buckets are counted from the input's side, so that the one with the first cap is sent last.
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,7 +27,8 @@ constexpr std::int64_t kDefaultFirstBucket = kMiB;
 
 Behaviour behaves(const PlanFile& /*plan*/) {
   return all_reduces(
-      "one all-reduce for each bucket, under backward, in the last micro-batch under no_sync()");
+      "one all-reduce for each bucket, under backward, in the last micro-batch, if the others run under "
+      "no_sync()");
 }
 
 const Target& target() {
@@ -63,9 +65,8 @@ Capped close_from_input(Sizes sizes, std::int64_t cap, const Sizes& first_caps) 
   return out;
 }
 
-BestMb best_mb(const Report& report, const Sizes& first_caps, bool counts_from_input = false) {
-  const Workload& workload = report.request().workload;
-  const Sizes bytes = gradient_bytes(workload);
+BestMb best_mb(const Report& report, const Sizes& bytes, const Sizes& first_caps,
+               bool counts_from_input = false) {
   BestMb best;
   best.cap = best_cap(
       [&](std::int64_t cap) {
@@ -73,7 +74,8 @@ BestMb best_mb(const Report& report, const Sizes& first_caps, bool counts_from_i
                                  : close_at(bytes, cap, first_caps);
       },
       [&](const Groups& groups) { return report.iteration_us(groups); });
-  const std::int64_t all_in_mib = (workload.bytes() / kMiB + 1) * kMiB;
+  const std::int64_t all_in_mib =
+      (std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}) / kMiB + 1) * kMiB;
   const std::int64_t max = best.cap.max > 0 ? best.cap.max : all_in_mib;
   best.mb = mib_text(best.cap.min, max);
   best.json = report.best_cost("bucket_cap_mb", number(best.mb), best.cap);
@@ -102,30 +104,28 @@ void add_notes(Report& report) {
       "Holds from the second iteration on, when DDP has put gradients in the order in which they become "
       "ready; find_unused_parameters=True without static_graph=True keeps it from doing so.");
   report.note("Gradients of several dtypes or devices get buckets, and use up caps, of their own.");
-  const core::Dtype dtype = report.request().workload.profile->dtype;
-  if (dtype != core::Dtype::float32)
-    report.note(
-        fmt::format("Caps count parameters of {}: double them for float32 parameters that a hook compresses.",
-                    core::name(dtype)));
 }
 
 Emission emit_ddp(const EmitRequest& request) {
   Report report(target(), request);
   const Workload& workload = request.workload;
-  const DdpCaps caps = ddp_caps(workload, in_order(request.groups));
+  const GradientTypes types = gradient_types(request.types, workload.profile->dtype);
+  const Sizes bytes = gradient_bytes_in(types.own, workload);
+  const DdpCaps caps = ddp_caps(bytes, in_order(request.groups));
   const Sizes first_caps(caps.bytes.begin(), caps.bytes.end() - 1);
-  report.made(close_at(gradient_bytes(workload), caps.bytes.back(), first_caps).groups);
+  report.made(close_at(bytes, caps.bytes.back(), first_caps).groups);
   add_notes(report);
-  const BestMb all = best_mb(report, {});
-  const BestMb small_first = best_mb(report, {kDefaultFirstBucket});
-  const BestMb small_last = best_mb(report, {kDefaultFirstBucket}, true);
+  note_types(report, types);
+  const BestMb all = best_mb(report, bytes, {});
+  const BestMb small_first = best_mb(report, bytes, {kDefaultFirstBucket});
+  const BestMb small_last = best_mb(report, bytes, {kDefaultFirstBucket}, true);
   return {.text = report.heading() +
                   fmt::format("model = torch.nn.parallel.DistributedDataParallel(\n"
                               "    model,\n"
                               "    bucket_cap_mb_list=[{}],  # PyTorch 2.11 or later\n"
                               ")\n",
                               fmt::join(caps.mb, ", ")) +
-                  older_releases(all, small_first, small_last) + report.remarks(),
+                  converting_hook(types) + older_releases(all, small_first, small_last) + report.remarks(),
           .json = report.json({{"bucket_cap_mb_list", caps.json()},
                                {"bucket_bytes_cap_list", caps.bytes},
                                {"least_pytorch", "2.11"},
@@ -142,15 +142,33 @@ ordered_json DdpCaps::json() const {
   return out;
 }
 
-DdpCaps ddp_caps(const Workload& workload, const Groups& groups) {
+DdpCaps ddp_caps(const Sizes& bytes, const Groups& groups) {
   DdpCaps out;
   for (const Group& group : groups) {
     const std::int64_t before_last =
-        workload.bytes_before[group.end - 1] - workload.bytes_before[group.begin];
-    out.mb.push_back(mib_text(before_last + 1, bytes_of(workload, group)));
+        std::accumulate(bytes.begin() + group.begin, bytes.begin() + group.end - 1, std::int64_t{0});
+    out.mb.push_back(mib_text(before_last + 1, before_last + bytes[group.end - 1]));
     out.bytes.push_back(bytes_of_mib(out.mb.back()));
   }
   return out;
+}
+
+std::string converting_hook(const GradientTypes& types) {
+  if (!types.converts()) return "";
+  return fmt::format(
+      "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+      "model.register_comm_hook(None, default_hooks.{}_compress_hook)\n",
+      types.sent == core::Dtype::bfloat16 ? "bf16" : "fp16");
+}
+
+void note_types(Report& report, const GradientTypes& types) {
+  const core::Dtype profile = report.request().workload.profile->dtype;
+  if (const std::string note = types_note("DDP", types, profile); !note.empty()) report.note(note);
+  if (profile != core::Dtype::float32 || types.own != core::Dtype::float32)
+    report.note(fmt::format("Caps count gradients of {}.", core::name(types.own)));
+  if (types.converts())
+    report.note(
+        fmt::format("The hook reduces them in {}; converting them is not priced.", core::name(types.sent)));
 }
 
 Emitter ddp_emitter() {

@@ -8,7 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/emit/emitters/caps.hpp"
-#include "planner/job/workload.hpp"
+#include "planner/emit/emitters/gradient_types.hpp"
+#include "planner/emit/emitters/report.hpp"
 
 namespace planner {
 
@@ -20,7 +21,12 @@ struct DdpCaps {
   nlohmann::ordered_json json() const;
 };
 
-/// Caps with which DDP forms these groups, which must be in backward order.
-DdpCaps ddp_caps(const Workload& workload, const Groups& groups);
+/// Caps with which DDP forms these groups of gradients of so many bytes; they must be in backward order.
+DdpCaps ddp_caps(const Sizes& bytes, const Groups& groups);
+
+/// The lines that make DDP reduce gradients in another type than their own; empty where it needs none.
+std::string converting_hook(const GradientTypes& types);
+/// Notes the types that DDP's buckets count and reduce.
+void note_types(Report& report, const GradientTypes& types);
 
 }  // namespace planner

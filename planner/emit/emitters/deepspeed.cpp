@@ -37,7 +37,7 @@ Behaviour behaves(const PlanFile& plan) {
                          "parameters follows the step"};
 }
 
-CapRule rule(const Workload& workload, const Behaviour& /*behaviour*/) {
+CapRule rule(const Workload& workload, const Behaviour& /*behaviour*/, const DataTypes& /*types*/) {
   return [elements = gradient_elements(workload)](std::int64_t cap) { return add_within(elements, cap); };
 }
 
@@ -61,9 +61,16 @@ const Target& target() {
   return target;
 }
 
+std::string_view type_name(core::Dtype dtype) {
+  switch (dtype) {
+    case core::Dtype::float32: return "fp32";
+    case core::Dtype::float16: return "fp16";
+    case core::Dtype::bfloat16: return "bf16";
+  }
+  return "fp32";
+}
+
 std::string text(std::int64_t number, int stage, const EmitRequest& request) {
-  const core::Dtype dtype = request.reduce_type();
-  const bool is_half = dtype != core::Dtype::float32;
   return fmt::format(
       "ds_config = {{\n"
       "    \"zero_optimization\": {{\n"
@@ -72,12 +79,14 @@ std::string text(std::int64_t number, int stage, const EmitRequest& request) {
       "        \"contiguous_gradients\": True,\n"
       "        \"reduce_bucket_size\": {},  # elements\n"
       "    }},\n"
+      "    \"communication_data_type\": \"{}\",\n"
       "{}"
       "}}\n",
       stage, request.plan.pipeline == "after_backward" ? "False" : "True", number,
-      is_half ? fmt::format("    \"communication_data_type\": \"{}\",\n",
-                            dtype == core::Dtype::bfloat16 ? "bf16" : "fp16")
-              : "");
+      type_name(request.reduce_type()),
+      request.accumulation_steps > 1
+          ? fmt::format("    \"gradient_accumulation_steps\": {},\n", request.accumulation_steps)
+          : "");
 }
 
 Emission emit_deepspeed(const EmitRequest& request) {
@@ -88,7 +97,7 @@ Emission emit_deepspeed(const EmitRequest& request) {
     report.note(fmt::format("Stage 2 would reduce in each of the {} micro-batches; stage 1 does in the last.",
                             request.accumulation_steps));
   return emit_one_number(report, {.key = "reduce_bucket_size",
-                                  .rule = rule(request.workload, report.behaviour()),
+                                  .rule = rule(request.workload, report.behaviour(), request.types),
                                   .text = [&](std::int64_t number) { return text(number, stage, request); }});
 }
 

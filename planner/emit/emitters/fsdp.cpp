@@ -2,10 +2,14 @@
 // earlier call took, so children are wrapped before their parents; a list of modules (PyTorch 2.5, public
 // since 2.6) joins modules without a common parent (torch/distributed/fsdp/_fully_shard/_fully_shard.py). A
 // group's all-gather runs under the compute of the group before it, so one group is gathered ahead; lists of
-// modules to prefetch say how many more (_fsdp_state.py, _pre_forward and _pre_backward).
+// modules to prefetch say how many more (_fsdp_state.py, _pre_forward and _pre_backward). After each backward
+// pass all groups are released, unless set_reshard_after_backward(False) was called; and before the gradients
+// of a group are copied for their reduce-scatter, compute waits for the one before (_fsdp_param_group.py,
+// post_backward).
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -18,32 +22,27 @@ namespace {
 using nlohmann::ordered_json;
 
 Behaviour behaves(const PlanFile& plan) {
-  constexpr std::uint32_t kAlways = 1;      // gathered ahead of compute, whatever the options
-  constexpr std::uint32_t kOneScatter = 1;  // in flight (_fsdp_param_group.py, post_backward)
-  if (plan.pipeline == "sharded") {
-    Behaviour out = {.pipeline = &pipeline("sharded"),
-                     .options = plan.options,
-                     .compresses = false,
-                     .gathers_at_once = false,
-                     .words =
-                         "the parameters of a group are gathered before forward, and before backward unless "
-                         "they were kept; its gradients are reduce-scattered under backward"};
-    out.options.prefetch = std::max(kAlways, plan.options.prefetch.value_or(kAlways));
-    out.options.scatters_in_flight =
-        std::max(kOneScatter, plan.options.scatters_in_flight.value_or(kOneScatter));
-    if (plan.options.backward_prefetch)
-      out.options.backward_prefetch = std::max(kAlways, *plan.options.backward_prefetch);
-    return out;
+  constexpr std::uint32_t kOne = 1;  // group ahead, and reduce-scatter in flight, whatever the options
+  const bool is_sharded = plan.pipeline == "sharded";
+  PipelineOptions options = is_sharded ? plan.options : PipelineOptions{};
+  if (!is_sharded) {
+    options.reshard_after_forward = false;
+    options.reshard_after_backward = false;
   }
-  Behaviour out = {.pipeline = &pipeline("zero"),
-                   .options = {},
-                   .compresses = false,
-                   .gathers_at_once = false,
-                   .words =
-                       "a reduce-scatter for each group under backward; under the next forward pass an "
-                       "all-gather for each, issued when forward has waited for the one before it"};
-  out.options.prefetch = std::max(kAlways, plan.options.prefetch.value_or(kAlways));
-  return out;
+  options.prefetch = std::max(kOne, plan.options.prefetch.value_or(kOne));
+  if (options.backward_prefetch) options.backward_prefetch = std::max(kOne, *options.backward_prefetch);
+  options.scatters_in_flight = std::max(kOne, options.scatters_in_flight.value_or(kOne));
+  return {.pipeline = &pipeline("sharded"),
+          .options = std::move(options),
+          .compresses = false,
+          .gathers_at_once = false,
+          .words = is_sharded
+                       ? "the parameters of a group are gathered before forward, and before backward unless "
+                         "they were kept; its gradients are reduce-scattered under backward, which waits for "
+                         "the reduce-scatter before"
+                       : "the parameters of a group are gathered under the forward pass and kept until the "
+                         "last backward pass; under that its gradients are reduce-scattered, for which "
+                         "backward waits for the reduce-scatter before"};
 }
 
 const Target& target() {
@@ -57,16 +56,25 @@ const Target& target() {
       .does_not = {"split the parameters that one module owns.",
                    "all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's "
                    "pipeline.",
-                   "wait for the last micro-batch by itself: call set_requires_gradient_sync(False) in the "
-                   "others.",
+                   "know the last micro-batch: set_requires_gradient_sync() and "
+                   "set_reshard_after_backward() tell it, and are written if the scenario accumulates.",
                    "compress."},
       .forms = Forms::modules};
   return target;
 }
 
-/// Whether the parameters of this group are released after forward and gathered again before backward.
-bool reshards(const Behaviour& behaviour, std::size_t group) {
-  return behaviour.pipeline->name == "sharded" && behaviour.options.reshard_after_forward.value_or(group > 0);
+/// For each group, in backward order: whether its parameters are released after forward and gathered again
+/// before backward.
+std::vector<bool> reshards_of(const Behaviour& behaviour, std::size_t groups) {
+  std::vector<bool> out(groups);
+  for (const Op& op : behaviour.pipeline->program(static_cast<std::uint32_t>(groups), behaviour.options).ops)
+    if (op.issue == Issue::backward) out[op.group] = true;
+  return out;
+}
+
+/// Whether parameters stay whole from one micro-batch to the next.
+bool keeps_between_batches(const EmitRequest& request, const Behaviour& behaviour) {
+  return request.accumulation_steps > 1 && !behaviour.options.reshard_after_backward;
 }
 
 std::string_view python_bool(bool value) { return value ? "True" : "False"; }
@@ -121,6 +129,21 @@ std::string more_scatters(const Behaviour& behaviour) {
   return fmt::format("model.set_reduce_scatter_max_input_buffers({})  # PyTorch 2.13 or later\n", scatters);
 }
 
+/// The function that is called before each micro-batch, if there are several.
+std::string micro_batches(const EmitRequest& request, const Behaviour& behaviour) {
+  if (request.accumulation_steps < 2) return "";
+  return fmt::format(
+      "\n"
+      "def begin_micro_batch(number):  # call it before the forward pass of each of the {0}, from 0 on\n"
+      "    is_last = number == {1}\n"
+      "    model.set_requires_gradient_sync(is_last)\n"
+      "{2}",
+      request.accumulation_steps, request.accumulation_steps - 1,
+      keeps_between_batches(request, behaviour)
+          ? "    model.set_reshard_after_backward(is_last)  # gathered in the first one alone\n"
+          : "");
+}
+
 std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, const EmitRequest& request) {
   const bool is_half = has_policy(request);
   const std::string mesh_line = mesh(request, behaviour);
@@ -139,13 +162,13 @@ std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, c
       "for names, reshards in [  # reshards: released after forward and gathered again before backward\n",
       mesh_line.empty() ? "" : "from torch.distributed.device_mesh import init_device_mesh\n",
       is_half ? "MixedPrecisionPolicy, " : "", mesh_line, policy(request));
+  const std::vector<bool> reshards = reshards_of(behaviour, calls.size());
   bool root_reshards = false;
   for (const Wrap& call : calls)
     if (call.modules.front() != "")
-      out += fmt::format("    ({}, {}),\n", list_in_quotes(call.modules),
-                         python_bool(reshards(behaviour, call.group)));
+      out += fmt::format("    ({}, {}),\n", list_in_quotes(call.modules), python_bool(reshards[call.group]));
     else
-      root_reshards = reshards(behaviour, call.group);
+      root_reshards = reshards[call.group];
   const std::string more_arguments =
       fmt::format("{}{}", mesh_line.empty() ? "" : ", mesh=mesh", is_half ? ", mp_policy=policy" : "");
   return out +
@@ -155,7 +178,7 @@ std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, c
              "reshard_after_forward=reshards{0})\n"
              "fully_shard(model, reshard_after_forward={1}{0})\n",
              more_arguments, python_bool(root_reshards)) +
-         prefetch_lists(calls, behaviour) + more_scatters(behaviour);
+         prefetch_lists(calls, behaviour) + more_scatters(behaviour) + micro_batches(request, behaviour);
 }
 
 void add_notes(Report& report, const std::vector<Wrap>& calls) {
@@ -177,13 +200,6 @@ ordered_json calls_json(const std::vector<Wrap>& calls) {
   return out;
 }
 
-/// Lists the groups in backward order.
-ordered_json reshards_json(std::size_t groups, const Behaviour& behaviour) {
-  ordered_json out = ordered_json::array();
-  for (std::size_t group = 0; group < groups; ++group) out.push_back(reshards(behaviour, group));
-  return out;
-}
-
 Emission emit_fsdp(const EmitRequest& request) {
   Report report(target(), request);
   const ModuleGroups made = module_groups(report);
@@ -193,8 +209,11 @@ Emission emit_fsdp(const EmitRequest& request) {
   return {.text = report.heading() + python(made.calls, behaviour, request) + report.remarks(),
           .json = report.json({{"fully_shard", calls_json(made.calls)},
                                {"groups", sizes_json(request.workload, made.groups)},
-                               {"reshards", reshards_json(made.groups.size(), behaviour)},
+                               {"reshards", reshards_of(behaviour, made.groups.size())},
                                {"prefetch", behaviour.options.prefetch.value_or(1)},
+                               {"scatters_in_flight", behaviour.options.scatters_in_flight.value_or(1)},
+                               {"micro_batches", request.accumulation_steps},
+                               {"kept_between_micro_batches", keeps_between_batches(request, behaviour)},
                                {"least_pytorch", "2.6"}})};
 }
 

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "planner/emit/emitters/gradient_types.hpp"
 #include "planner/emit/emitters/report.hpp"
 
 namespace planner {
@@ -39,8 +40,8 @@ const Target& target() {
   return target;
 }
 
-Sizes padded_bytes(const Workload& workload) {
-  Sizes out = gradient_bytes(workload);
+/// Gradients are compressed before Horovod counts them, so these are bytes that are sent.
+Sizes padded(Sizes out) {
   for (std::int64_t& size : out) size = (size + kPadding - 1) / kPadding * kPadding;
   return out;
 }
@@ -91,18 +92,37 @@ std::string environment(std::int64_t threshold, Time cycle) {
   return out;
 }
 
-std::string python(const Workload& workload, const Groups& groups) {
+/// The arguments of DistributedOptimizer that a plan without micro-batches or conversions does not need.
+std::string more_arguments(const EmitRequest& request, const GradientTypes& types) {
+  std::string out;
+  if (request.accumulation_steps > 1)
+    out += fmt::format(",\n    backward_passes_per_step={}", request.accumulation_steps);
+  if (types.converts() && types.sent == core::Dtype::float16)
+    out += ",\n    compression=hvd.Compression.fp16";
+  return out;
+}
+
+void note_conversion(Report& report, const GradientTypes& types) {
+  report.note(types.sent == core::Dtype::float16
+                  ? std::string("Converting gradients to float16 and back is not priced.")
+                  : fmt::format("Horovod has no compression to {}: this holds for parameters of that type.",
+                                core::name(types.sent)));
+}
+
+std::string python(const EmitRequest& request, const Groups& groups, const GradientTypes& types) {
   std::string out =
       "import horovod.torch as hvd\n"
       "\n"
       "parameters = dict(model.named_parameters())\n"
       "groups = [[parameters[name] for name in names] for names in [\n";
   for (const Group& group : groups)
-    out += fmt::format("    {},\n", list_in_quotes(tensor_names(workload, group)));
-  return out +
-         "]]\n"
-         "optimizer = hvd.DistributedOptimizer(\n"
-         "    optimizer, named_parameters=model.named_parameters(), groups=groups)  # lists: after 0.21\n";
+    out += fmt::format("    {},\n", list_in_quotes(tensor_names(request.workload, group)));
+  return out + fmt::format(
+                   "]]\n"
+                   "optimizer = hvd.DistributedOptimizer(\n"
+                   "    optimizer, named_parameters=model.named_parameters(), groups=groups{})  # lists: "
+                   "after 0.21\n",
+                   more_arguments(request, types));
 }
 
 struct BestThreshold {
@@ -110,17 +130,18 @@ struct BestThreshold {
   std::int64_t bytes = 0;
 };
 
-BestThreshold best_threshold(Report& report, const Sizes& padded, Time cycle) {
+BestThreshold best_threshold(Report& report, const Sizes& bytes, Time cycle) {
+  const Sizes padded_bytes = padded(bytes);
   const Workload& workload = report.request().workload;
   const std::vector<Time> ticks = ticks_of(workload, cycle);
   BestThreshold best;
-  best.cap = best_cap([&](std::int64_t cap) { return add_within(padded, cap, ticks); },
+  best.cap = best_cap([&](std::int64_t cap) { return add_within(padded_bytes, cap, ticks); },
                       [&](const Groups& groups) { return report.iteration_us(groups); });
   best.bytes = roundest(best.cap.min, best.cap.max > 0 ? best.cap.max : 2 * best.cap.min, 2);
   if (best.bytes % kThresholdUnit != 0)
     report.note(fmt::format("Horovod rounds the threshold {} up to 512 bytes times the processes of a node.",
                             best.bytes));
-  if (add_within(gradient_bytes(workload), best.bytes, ticks).groups != best.cap.groups)
+  if (add_within(bytes, best.bytes, ticks).groups != best.cap.groups)
     report.note(
         fmt::format("On CPUs, where nothing is padded, the threshold {} makes other groups.", best.bytes));
   return best;
@@ -137,18 +158,24 @@ ordered_json at_default_cycle(const Report& report) {
 Emission emit_horovod(const EmitRequest& request) {
   Report report(target(), request);
   const Time cycle = cycle_of(request.groups);
-  const Sizes padded = padded_bytes(request.workload);
+  const core::Dtype dtype = request.workload.profile->dtype;
+  const GradientTypes types = gradient_types(request.types, dtype);
+  const Sizes bytes = gradient_bytes_in(types.sent, request.workload);
+  if (const std::string note = types_note("Horovod", types, dtype); !note.empty()) report.note(note);
+  if (types.converts()) note_conversion(report, types);
+  if (request.accumulation_steps > 1)
+    report.note("backward_passes_per_step counts calls of backward() before each step().");
   const Groups groups = on_ticks(request.workload, request.groups, cycle);
   report.made(groups);
-  const std::int64_t threshold = threshold_for(padded, groups);
-  const BestThreshold best = best_threshold(report, padded, cycle);
+  const std::int64_t threshold = threshold_for(padded(bytes), groups);
+  const BestThreshold best = best_threshold(report, bytes, cycle);
   const ordered_json best_json = report.best_cost("HOROVOD_FUSION_THRESHOLD", best.bytes, best.cap);
   ordered_json specific = {{"HOROVOD_DISABLE_GROUP_FUSION", 1},
                            {"HOROVOD_FUSION_THRESHOLD", threshold},
                            {"cycle_ms", static_cast<double>(cycle.count()) / 1e9}};
   std::string text =
       report.heading() + "# environment of every worker:\n" + environment(threshold, cycle) +
-      python(request.workload, groups) +
+      python(request, groups, types) +
       fmt::format("#\n# Without groups, HOROVOD_FUSION_THRESHOLD={} does best:\n# {}\n# ({})\n", best.bytes,
                   Report::cost_text(best_json), Report::tried_text(best.cap));
   if (cycle == Time::zero()) {

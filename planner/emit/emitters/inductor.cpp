@@ -1,8 +1,9 @@
 // The compiler of PyTorch (TorchInductor) under its manual overlap pass, as torchtitan's graph trainer uses
 // it: the all-gathers and reduce-scatters of the modules of a bucket are joined, the gather of the next
-// bucket is issued before that of this one is waited for, and a reduce-scatter runs under the next bucket's
-// backward (torch/_inductor/fx_passes/overlap_manual_scheduling.py). The pass that finds buckets by itself
-// takes estimates of collectives from a function (overlap_scheduling.py, estimate_collective_time).
+// bucket is issued before that of this one is waited for, and a reduce-scatter is waited for when that of the
+// next bucket has been issued (torch/_inductor/fx_passes/overlap_manual_scheduling.py). The pass that finds
+// buckets by itself, which is off by default, takes estimates of collectives from a function
+// (overlap_scheduling.py, estimate_collective_time). Both see only collectives that are traced.
 
 #include <algorithm>
 #include <set>
@@ -21,21 +22,23 @@ using nlohmann::ordered_json;
 
 Behaviour behaves(const PlanFile& plan) {
   const bool gathers_again = plan.pipeline == "sharded";
-  Behaviour out = {.pipeline = &pipeline(gathers_again ? "sharded" : "zero"),
-                   .options = {},
-                   .compresses = false,
-                   .gathers_at_once = false,
-                   .words = gathers_again
-                                ? "the parameters of a bucket are gathered before forward and before "
-                                  "backward, one bucket ahead; its gradients are reduce-scattered under "
-                                  "backward"
-                                : "a reduce-scatter for each bucket under backward; under the next "
-                                  "forward pass an all-gather for each, one bucket ahead"};
-  out.options.prefetch = 1;
-  if (!gathers_again) return out;
-  out.options.reshard_after_forward = plan.options.reshard_after_forward;
-  out.options.shard_workers = plan.options.shard_workers;
-  return out;
+  PipelineOptions options = {.prefetch = 1, .reshard_after_forward = false, .scatters_in_flight = 1};
+  if (gathers_again) {
+    options.reshard_after_forward = plan.options.reshard_after_forward;
+    options.shard_workers = plan.options.shard_workers;
+  }
+  return {
+      .pipeline = &pipeline("sharded"),
+      .options = options,
+      .compresses = false,
+      .gathers_at_once = false,
+      .words = gathers_again
+                   ? "the parameters of a bucket are gathered before forward and before backward, one "
+                     "bucket ahead; its gradients are reduce-scattered under backward, which waits for "
+                     "the reduce-scatter before"
+                   : "the parameters of a bucket are gathered under the forward pass of each micro-batch, "
+                     "one bucket ahead, and kept for backward; its gradients are reduce-scattered under "
+                     "that, which waits for the reduce-scatter before"};
 }
 
 const Target& target() {
@@ -43,20 +46,25 @@ const Target& target() {
       .name = "inductor",
       .framework = "TorchInductor",
       .behaves = behaves,
-      .verified = {"module_bucket_plans by reading PyTorch 2.13, not by running it.",
+      .verified = {"PyTorch 2.13 compiled a model on a CPU under these lines: the collectives of its graphs, "
+                   "their order and waits; what waits for what on a GPU by reading.",
                    "PyTorch 2.13 took the estimates of its own nodes of functional collectives."},
-      .does_not = {"split the parameters that one module owns.",
-                   "shard: the model is sharded by fully_shard() or the like before it is compiled.",
-                   "have a module in one bucket and a module below it in another.",
-                   "join collectives of parameters that the model itself owns.",
-                   "gather more than one bucket ahead.", "compress.",
-                   "estimate collectives of groups of other sizes, or of other kinds, by these curves."},
+      .does_not =
+          {"split the parameters that one module owns.",
+           "shard: the model needs a sharding whose collectives are traced, such as torchtitan's "
+           "SimpleFSDP; those of fully_shard() are not, as its hooks disable the compiler (2.13).",
+           "wait for the last micro-batch: the backward graph reduces gradients in each, and only the "
+           "last is priced.",
+           "have a module in one bucket and a module below it in another.",
+           "join collectives of parameters that the model itself owns.", "gather more than one bucket ahead.",
+           "compress.", "estimate collectives of groups of other sizes, or of other kinds, by these curves."},
       .forms = Forms::modules_apart};
   return target;
 }
 
 std::string python(const ordered_json& plans) {
   std::string out =
+      "import torch._inductor.config\n"
       "from torch._inductor.fx_passes.overlap_manual_scheduling import manual_overlap_bucketing\n"
       "\n"
       "module_bucket_plans = [  # in forward order\n";
@@ -65,8 +73,13 @@ std::string python(const ordered_json& plans) {
   return out +
          "]\n"
          "\n"
-         "def bucket(graph_module):  # a pass over the forward graph, and over the backward graph\n"
-         "    return manual_overlap_bucketing(graph_module, module_bucket_plans, insert_overlap_deps=True)\n";
+         "def bucket(graph):  # a pass over the forward graph, and over the backward graph\n"
+         "    manual_overlap_bucketing(graph.owning_module, module_bucket_plans, insert_overlap_deps=True)\n"
+         "\n"
+         "# before torch.compile(model); another pass would move the collectives again\n"
+         "torch._inductor.config.post_grad_custom_post_pass = bucket\n"
+         "torch._inductor.config.reorder_for_peak_memory = False\n"
+         "torch._inductor.config.reorder_for_compute_comm_overlap = False\n";
 }
 
 /// Returns the modules of each bucket in forward order. The pass knows no name for the model itself.
@@ -196,7 +209,11 @@ std::string estimates(const ordered_json& costs) {
          "p[0]) - 1)]\n"
          "    return max(0, us + max(0, size - from_bytes) * us_per_byte) / 1000\n"
          "\n"
-         "torch._inductor.config.aten_distributed_optimizations.custom_runtime_estimation = runtime_ms\n";
+         "torch._inductor.config.aten_distributed_optimizations.custom_runtime_estimation = runtime_ms\n"
+         "# That pass is off by default, and makes other buckets than the plan's. To use it instead of "
+         "bucket():\n"
+         "#   torch._inductor.config.post_grad_custom_post_pass = None\n"
+         "#   torch._inductor.config.aten_distributed_optimizations.enable_overlap_scheduling = True\n";
 }
 
 Emission emit_inductor(const EmitRequest& request) {
@@ -204,6 +221,10 @@ Emission emit_inductor(const EmitRequest& request) {
   const ModuleGroups made = module_groups(report, Nesting::none);
   report.made(made.groups, made.whys);
   report.note("Module names are the tensors' without their last part.");
+  if (request.accumulation_steps > 1)
+    report.note(
+        fmt::format("Gradients are reduced in each of the {} micro-batches: {} more times than is priced.",
+                    request.accumulation_steps, request.accumulation_steps - 1));
   if (has_equal_dimensions(request.plan))
     report.note(
         "Both dimensions of the mesh have one size, so what collectives take in groups of it is left out.");

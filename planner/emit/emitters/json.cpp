@@ -18,7 +18,8 @@ Emission emit_json(const EmitRequest& request) {
     if (group.tick > sim::Time::zero()) item["not_before_us"] = sim::to_us(group.tick);
     groups.push_back(std::move(item));
   }
-  const DdpCaps caps = ddp_caps(request.workload, in_order(request.groups));
+  const GradientTypes types = gradient_types(request.types, request.workload.profile->dtype);
+  const DdpCaps caps = ddp_caps(gradient_bytes_in(types.own, request.workload), in_order(request.groups));
   const ordered_json json = {{"target", "json"}, {"groups", groups}, {"bucket_cap_mb_list", caps.json()}};
   return {.text = core::json_text(json), .json = json};
 }

@@ -49,7 +49,7 @@ Behaviour behaves(const PlanFile& plan) {
 }
 
 /// Without overlap there is one bucket, whatever the number.
-CapRule rule(const Workload& workload, const Behaviour& behaviour) {
+CapRule rule(const Workload& workload, const Behaviour& behaviour, const DataTypes& /*types*/) {
   if (behaviour.pipeline->name == "after_backward")
     return [all = workload.gradient_count()](std::int64_t) {
       return Capped{.groups = {{.begin = 0, .end = all}}};
@@ -76,17 +76,34 @@ const Target& target() {
   return target;
 }
 
+/// The option for the type in which gradients are reduced: by default that of the parameters, but float32 in
+/// a job of bfloat16.
+std::string_view reduce_option(const EmitRequest& request) {
+  const bool is_fp16 = request.workload.profile->dtype == core::Dtype::float16;
+  if (request.reduce_type() == core::Dtype::bfloat16) return is_fp16 ? "" : "--grad-reduce-in-bf16 ";
+  if (request.reduce_type() == core::Dtype::float32 && is_fp16)
+    return "--accumulate-allreduce-grads-in-fp32 ";
+  return "";
+}
+
+/// What a job of the profile's type cannot do, if the plan reduces in such a type; otherwise empty.
+std::string type_note(const EmitRequest& request) {
+  const core::Dtype job = request.workload.profile->dtype;
+  const core::Dtype reduced = request.reduce_type();
+  if (reduced == job || reduced == core::Dtype::float32) return "";
+  return fmt::format("Megatron-LM reduces gradients in {0} only of a job of {0}; the profile is of {1}.",
+                     core::name(reduced), core::name(job));
+}
+
 std::string text(std::string_view number, const EmitRequest& request) {
-  const bool is_bf16 = request.reduce_type() == core::Dtype::bfloat16;
-  return fmt::format("--overlap-grad-reduce {}{}{}{}\n",
-                     is_sharded(request.plan) ? "--use-distributed-optimizer " : "",
-                     overlaps_gather(request.plan) ? "--overlap-param-gather " : "",
-                     is_bf16 ? "--grad-reduce-in-bf16 " : "", number);
+  return fmt::format(
+      "--overlap-grad-reduce {}{}{}{}\n", is_sharded(request.plan) ? "--use-distributed-optimizer " : "",
+      overlaps_gather(request.plan) ? "--overlap-param-gather " : "", reduce_option(request), number);
 }
 
 /// Communication after backward uses one bucket, whatever the number.
 Emission one_bucket(Report& report) {
-  report.made(rule(report.request().workload, report.behaviour())(1).groups);
+  report.made(rule(report.request().workload, report.behaviour(), report.request().types)(1).groups);
   return {.text = report.heading() + "# no option: without --overlap-grad-reduce there is one bucket\n" +
                   report.remarks(),
           .json = report.json(ordered_json::object())};
@@ -126,7 +143,8 @@ Emission emit_megatron(const EmitRequest& request) {
   Report report(target(), request);
   if (request.plan.pipeline == "after_backward") return one_bucket(report);
   report.note("Megatron-LM takes one number for all groups.");
-  const CapRule by_size = rule(request.workload, report.behaviour());
+  if (const std::string note = type_note(request); !note.empty()) report.note(note);
+  const CapRule by_size = rule(request.workload, report.behaviour(), request.types);
   const ordered_json by_count = best_count(report, by_size);
   const std::int64_t usual = std::max<std::int64_t>(40'000'000, 1'000'000 * request.plan.workers);
   const ordered_json megatron = default_cost(report, by_size, usual);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "planner/emit/emitters/gradient_types.hpp"
 #include "planner/emit/emitters/report.hpp"
 
 namespace planner {
@@ -17,9 +18,10 @@ Behaviour behaves(const PlanFile& /*plan*/) {
   return all_reduces("one all-reduce for each bucket of DistributedDataParallel, under backward");
 }
 
-/// The rule in whole MiB.
-CapRule rule(const Workload& workload, const Behaviour& /*behaviour*/) {
-  return [bytes = gradient_bytes(workload)](std::int64_t mib) {
+/// The rule in whole MiB of the job's own gradients.
+CapRule rule(const Workload& workload, const Behaviour& /*behaviour*/, const DataTypes& types) {
+  const GradientTypes held = gradient_types(types, workload.profile->dtype);
+  return [bytes = gradient_bytes_in(held.own, workload)](std::int64_t mib) {
     Capped out = close_at(bytes, mib * kMiB);
     if (out.next_cap > 0) out.next_cap = (out.next_cap + kMiB - 1) / kMiB;
     return out;
@@ -43,10 +45,19 @@ const Target& target() {
 
 Emission emit_trainers(const EmitRequest& request) {
   Report report(target(), request);
-  const BestCap best = best_cap(rule(request.workload, report.behaviour()),
+  const core::Dtype dtype = request.workload.profile->dtype;
+  const GradientTypes types = gradient_types(request.types, dtype);
+  const BestCap best = best_cap(rule(request.workload, report.behaviour(), request.types),
                                 [&](const Groups& groups) { return report.iteration_us(groups); });
   report.made(best.groups);
   report.note(fmt::format("{} MiB is {}.", best.min, Report::tried_text(best)));
+  if (const std::string note = types_note("DistributedDataParallel", types, dtype); !note.empty())
+    report.note(note);
+  if (types.converts())
+    report.note(fmt::format(
+        "Gradients of {} are only reduced in {} with a communication hook: comm_hook of "
+        "DistributedDataParallelKwargs, ddp_comm_hook of DDPStrategy; TrainingArguments has none.",
+        core::name(types.own), core::name(types.sent)));
   return {
       .text = report.heading() +
               fmt::format("# transformers:\n"
