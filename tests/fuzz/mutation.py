@@ -305,8 +305,8 @@ NOT_A_NUMBER = re.compile(r"(?<![\w.\"'-])-?(?:inf|nan|infinity)(?![\w\"'])", re
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def faults_of(ending):
-    """What is wrong with how a run ended."""
+def faults_of(ending, words=()):
+    """What is wrong with how a run of this command line ended."""
     if ending.timed_out:
         yield f"does not end within {MAX_WALL_S} s (processor time {ending.cpu_s:.1f} s)"
         return
@@ -339,22 +339,27 @@ def faults_of(ending):
         elif not PLACE.fullmatch(lines[0]):
             yield "no file and place: " + lines[0][:200]
     if ending.code == 0 and ending.out:
-        yield from faults_of_text("standard output", ending.out)
+        yield from faults_of_text("standard output", ending.out, prints_json(ending.out, words))
+
+
+def prints_json(text, words):
+    """A table may begin with a brace, too: the name of a model can be "{}"."""
+    return "--json" in words or "--emit" in words or re.match(rb'\{\s*"format"', text) is not None
 
 
 PAGE_DATA = re.compile(rb'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 
 
-def faults_of_text(what, text):
+def faults_of_text(what, text, may_be_json=True):
     if text.startswith(b"<!DOCTYPE html>"):
-        text = b"".join(PAGE_DATA.findall(text)) or b"{"
-    begin = text[:1]
+        text, may_be_json = b"".join(PAGE_DATA.findall(text)) or b"{", True
+    is_json = may_be_json and text[:1] == b"{"
     try:
-        if begin == b"{" and b"\n{" not in text:
+        if is_json and b"\n{" not in text:
             json.loads(text, parse_constant=lambda name: (_ for _ in ()).throw(ValueError(name)))
     except ValueError as error:
         yield f"{what} is broken JSON: {error}"
-    if begin != b"{" and NOT_A_NUMBER.search(text.decode("utf-8", "replace")):
+    if not is_json and NOT_A_NUMBER.search(text.decode("utf-8", "replace")):
         yield f"{what} has a number that is infinite or NaN: {NOT_A_NUMBER.search(text.decode('utf-8', 'replace')).group()}"
 
 
@@ -431,7 +436,7 @@ class Runner:
         self.commands[made.words[0]] += 1
         self.most_memory = max(self.most_memory, ending.memory)
         self.most_cpu_s = max(self.most_cpu_s, ending.cpu_s)
-        faults = list(faults_of(ending))
+        faults = list(faults_of(ending, made.words))
         faults += faults_of_folder(before, state(self.files.inputs), made.outputs | named_outputs(made.words), ending, made.words)
         if faults:
             self.report(number, made, ending, faults)
@@ -565,8 +570,10 @@ ENDINGS = [
     ("2 lines", GOOD._replace(code=2, out=b"", err=b"s.json: /: expected x, got y\nmore\n")),
     ("no file and place", GOOD._replace(code=2, out=b"", err=b"wrong\n")),
     ("no file and place", GOOD._replace(code=2, out=b"", err=b"x.log: expected rows, got none\n")),
-    ("broken JSON", GOOD._replace(out=b'{"a": 1\n')),
-    ("broken JSON", GOOD._replace(out=b'{"a": NaN}\n')),
+    ("broken JSON", GOOD._replace(out=b'{"format": 1\n')),
+    ("broken JSON", GOOD._replace(out=b'{\n  "format": NaN}\n')),
+    (None, GOOD._replace(out=b"{}: 2 groups\n")),
+    ("infinite or NaN", GOOD._replace(out=b"{}: inf\n")),
     ("infinite or NaN", GOOD._replace(out=b"saves  -inf %\n")),
     (None, GOOD._replace(out=b'<!DOCTYPE html><script type="application/json" id="data">{"a": 1}</script><script>let a = Infinity;</script>')),
     ("broken JSON", GOOD._replace(out=b'<!DOCTYPE html><script type="application/json" id="data">{"a": NaN}</script>')),
@@ -651,6 +658,8 @@ def self_check(program):
         found = list(faults_of(ending))
         if bool(found) != bool(wanted) or (wanted and not any(wanted in fault for fault in found)):
             wrong.append(f"{ending}: expected {wanted}, got {found}")
+    if not any("broken JSON" in fault for fault in faults_of(GOOD._replace(out=b"{}: 2 groups\n"), ["plan", "--json"])):
+        wrong.append("a table in place of JSON is not found")
     for wanted, before, after, ending in FOLDERS:
         found = list(faults_of_folder(before, after, {"out"}, ending))
         if bool(found) != bool(wanted) or (wanted and not any(wanted in fault for fault in found)):
