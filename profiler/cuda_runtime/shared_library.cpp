@@ -1,7 +1,11 @@
 #include "profiler/cuda_runtime/shared_library.hpp"
 
 #include <dlfcn.h>
+#include <grp.h>
 #include <link.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -78,14 +82,40 @@ class Folders {
   std::vector<std::string> found_;
 };
 
-/// Whether any user may replace the file: it, or a folder above it without the sticky bit, is writable by
-/// all.
-bool anyone_can_replace(const fs::path& file) {
+/// Whether this user may be replaced by that one: root is trusted, and so is an owner outside this user
+/// namespace, who cannot be told from root.
+bool is_trusted(uid_t user) {
+  constexpr uid_t kUnmapped = 65534;
+  return user == 0 || user == ::geteuid() || user == kUnmapped;
+}
+
+/// Whether a group has members that are not trusted, as far as the system lists them.
+bool has_others(gid_t group) {
+  if (group == 0) return false;
+  const struct group* listed = ::getgrgid(group);
+  if (listed == nullptr) return true;
+  for (char** member = listed->gr_mem; *member != nullptr; ++member) {
+    const struct passwd* user = ::getpwnam(*member);
+    if (user == nullptr || !is_trusted(user->pw_uid)) return true;
+  }
+  bool found = false;
+  ::setpwent();
+  while (const struct passwd* user = ::getpwent())
+    found = found || (user->pw_gid == group && !is_trusted(user->pw_uid));
+  ::endpwent();
+  return found;
+}
+
+/// Whether another user than root may replace the file: it, or a folder above it, belongs to another user, or
+/// is writable by all or by a group with other members and has no sticky bit.
+bool others_can_replace(const fs::path& file) {
   std::error_code error;
   for (fs::path at = fs::canonical(file, error); !error; at = at.parent_path()) {
-    const fs::perms mode = fs::status(at, error).permissions();
-    const bool sticky = fs::is_directory(at, error) && (mode & fs::perms::sticky_bit) != fs::perms::none;
-    if ((mode & fs::perms::others_write) != fs::perms::none && !sticky) return true;
+    struct stat about {};
+    if (::stat(at.c_str(), &about) != 0) return false;
+    const bool sticky = S_ISDIR(about.st_mode) && (about.st_mode & S_ISVTX) != 0;
+    if (!is_trusted(about.st_uid) || (!sticky && (about.st_mode & S_IWOTH) != 0)) return true;
+    if (!sticky && (about.st_mode & S_IWGRP) != 0 && has_others(about.st_gid)) return true;
     if (at == at.parent_path()) return false;
   }
   return false;
@@ -129,8 +159,8 @@ SharedLibrary SharedLibrary::open(const LibraryName& name) {
   std::vector<std::string> tried;
   std::string broken;
   const auto attempt = [&](const std::string& file) -> void* {
-    if (file.find('/') != std::string::npos && anyone_can_replace(file)) {
-      if (broken.empty()) broken = file + ": any user can replace this file, so it is not loaded";
+    if (file.find('/') != std::string::npos && others_can_replace(file)) {
+      if (broken.empty()) broken = file + ": other users can replace this file, so it is not loaded";
       return nullptr;
     }
     void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -2,6 +2,7 @@
 
 #include "profiler/cuda_runtime/shared_library.hpp"
 
+#include <pwd.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -60,7 +61,7 @@ TEST_CASE("shared library: what the environment names, then Python installations
   fs::remove_all(root);
 }
 
-TEST_CASE("shared library: a file that any user can replace is not loaded") {
+TEST_CASE("shared library: a file that other users can replace is not loaded") {
   const support::TemporaryFolder folder;
   const auto refusal = [&] {
     try {
@@ -74,7 +75,7 @@ TEST_CASE("shared library: a file that any user can replace is not loaded") {
   const std::filesystem::path library = folder.put("open/lib/libfusewise-test.so.1", "no library");
   const support::Environment environment("FUSEWISE_CUDA_LIBRARIES", library.parent_path().string());
   const std::string refused = "a library does not open: " + library.string() +
-                              ": any user can replace this file, so it is not loaded";
+                              ": other users can replace this file, so it is not loaded";
   using std::filesystem::perms;
   const auto others_write = [](const std::filesystem::path& path, std::filesystem::perm_options how) {
     std::filesystem::permissions(path, perms::others_write, how);
@@ -88,8 +89,22 @@ TEST_CASE("shared library: a file that any user can replace is not loaded") {
     if (std::filesystem::is_directory(open)) {
       std::filesystem::permissions(open, perms::sticky_bit, std::filesystem::perm_options::add);
       CHECK(refusal().find("file too short") != std::string::npos);
+      std::filesystem::permissions(open, perms::sticky_bit, std::filesystem::perm_options::remove);
     }
     others_write(open, std::filesystem::perm_options::remove);
+    // A group of nobody else may write; one that another user is in may not, and no other user may own it.
+    std::filesystem::permissions(open, perms::group_write, std::filesystem::perm_options::add);
+    CHECK(refusal().find("file too short") != std::string::npos);
+    constexpr uid_t kDaemon = 1;
+    constexpr auto kAsItIs = static_cast<uid_t>(-1);
+    if (::geteuid() != 0 || ::getpwuid(kDaemon) == nullptr) continue;
+    REQUIRE(::chown(open.c_str(), kAsItIs, ::getpwuid(kDaemon)->pw_gid) == 0);
+    CHECK(refusal() == refused);
+    std::filesystem::permissions(open, perms::group_write, std::filesystem::perm_options::remove);
+    CHECK(refusal().find("file too short") != std::string::npos);
+    REQUIRE(::chown(open.c_str(), kDaemon, 0) == 0);
+    CHECK(refusal() == refused);
+    REQUIRE(::chown(open.c_str(), 0, 0) == 0);
   }
 }
 
