@@ -17,8 +17,8 @@ struct CompareOptions {
   std::string network;              ///< of a plan; empty: measured by the traces
   std::string schedule;             ///< of a scenario; empty: its first
   std::int64_t workers = 0;         ///< 0: those of the plan, or the first of the scenario
-  std::string group;                ///< process group that sums gradients; empty: the one that the trace shows
-  std::int64_t rank = -1;           ///< whose iteration is compared; -1: the lowest
+  std::string group;       ///< process group that sums gradients; empty: the one that the trace shows
+  std::int64_t rank = -1;  ///< whose iteration is compared; -1: the lowest
   std::string step = "ProfilerStep#";
 };
 
