@@ -309,21 +309,26 @@ TEST_CASE("errors: an option that is nearly right is suggested") {
 TEST_CASE(
     "progress: on a terminal, long commands tell how much is done, at which rate, and how much is left" *
     support::needs(no_script)) {
-  for (const auto& [arguments, begin, then] :
-       {std::tuple{"measure --compressors --only fp16,bf16 --elements 1024 --repetitions 1",
-                   "0 of 2 done: fp16", " s left: bf16"},
-        std::tuple{"measure --workers 2 --overlap resnet18 --batch 1 --threads 1 --repetitions 1 --warm-up 1 "
-                   "--overlap-size 16MiB",
-                   "0 of 3 done: round 1 of iterations", " s left: round 2 of iterations"},
-        std::tuple{"plan googlenet-k80 --workers 4 --consider-compression --densities 0.1",
-                   "0 of 15 done: ", " s left: the best choice for each group"},
-        std::tuple{"profile resnet18 --backend cpu --batch 1 --input-size 32 --repetitions 2 --warm-up 0",
-                   "1 of ", " s left"}}) {
-    CAPTURE(arguments);
-    const std::string text = on_terminal(support::program() + " " + arguments);
+  struct Example {
+    const char* arguments;
+    const char* begin;
+    const char* then;
+  };
+  for (const Example& each :
+       {Example{"measure --compressors --only fp16,bf16 --elements 1024 --repetitions 1", "0 of 2 done: fp16",
+                " s left: bf16"},
+        Example{"measure --workers 2 --overlap resnet18 --batch 1 --threads 1 --repetitions 1 --warm-up 1 "
+                "--overlap-size 16MiB",
+                "0 of 3 done: round 1 of iterations", " s left: round 2 of iterations"},
+        Example{"plan googlenet-k80 --workers 4 --consider-compression --densities 0.1",
+                "0 of 15 done: ", " s left: the best choice for each group"},
+        Example{"profile resnet18 --backend cpu --batch 1 --input-size 32 --repetitions 2 --warm-up 0",
+                "1 of ", " s left"}}) {
+    CAPTURE(each.arguments);
+    const std::string text = on_terminal(support::program() + " " + each.arguments);
     CAPTURE(text);
-    CHECK(text.find(begin) != std::string::npos);
-    CHECK(text.find(then) != std::string::npos);
+    CHECK(text.find(each.begin) != std::string::npos);
+    CHECK(text.find(each.then) != std::string::npos);
     CHECK(text.find(" a second, about ") != std::string::npos);
   }
 }
