@@ -108,13 +108,13 @@ TEST_CASE("clean trace: events whose times are damaged are left out, and counted
   const json whole = json::parse(MarkedJob({{}, {}, {}}).text());
   const std::string good = profile_text(import_json(whole).profile);
   const json event = {{"ph", "X"}, {"cat", "cpu_op"}, {"name", "aten::mul"}, {"pid", 5}, {"tid", 1}};
-  for (const auto& [ts, dur] : std::vector<std::pair<json, json>>{
+  for (const std::pair<json, json>& times : std::vector<std::pair<json, json>>{
            {1.7e12 + 150, -3}, {nullptr, 1}, {1e300, 1}, {"NaN", 1}, {"soon", 1}, {1.7e12 + 150, "inf"}}) {
-    CAPTURE(ts);
-    CAPTURE(dur);
+    CAPTURE(times.first);
+    CAPTURE(times.second);
     json trace = whole;
     trace["traceEvents"].push_back(event);
-    trace["traceEvents"].back().update({{"ts", ts}, {"dur", dur}});
+    trace["traceEvents"].back().update({{"ts", times.first}, {"dur", times.second}});
     const Imported imported = import_json(trace);
     CHECK(profile_text(imported.profile) == good);
     CHECK(
