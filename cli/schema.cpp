@@ -37,7 +37,7 @@ void add_schema(const Command& program) {
       .required();
   auto json = std::make_shared<bool>(false);
   command.add_flag("--json", *json, "print JSON (always)");
-  command.on_run([name] { show_schema(*name); });
+  command.on_run([name, json] { show_schema(*name); });  // keeps what the flag is read into
 }
 
 }  // namespace cli
