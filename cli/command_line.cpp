@@ -224,7 +224,7 @@ std::string similar_option(const CLI::App& command, const std::string& unknown) 
   return quote == std::string::npos ? "" : similar.insert(quote + 1, "--");
 }
 
-/// What is wrong with the first argument that nothing takes; empty if that cannot be told.
+/// Returns what is wrong with the first argument that nothing takes, or an empty text if that cannot be told.
 std::string unknown_argument(const CLI::App& command) {
   for (const std::string& word : command.remaining(false)) {
     if (!word.starts_with("--") || word.size() < 3) continue;

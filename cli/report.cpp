@@ -36,7 +36,7 @@ report::Report of_trace(const std::string& trace, const Options& options) {
   return report::of_comparison(core::Field::parse(comparison_json(comparison_of(compared)), trace));
 }
 
-/// Of a file that another command has to run first, the message says which.
+/// If another command has to run the file first, the message names that command.
 void check_was_run(const core::Field& file, const std::string& name) {
   const auto format = file.is_object() ? file.find("format") : std::nullopt;
   if (!format || !format->is_text()) return;

@@ -64,11 +64,11 @@ class PowerSgd {
   /// All of it, with three all-reduces of the ring. The same bytes on all ranks.
   void sum(transport::Transport& transport, std::span<float> gradient);
 
-  /// What is summed over all ranks; may be empty.
+  /// These three are summed over all ranks. Each may be empty.
   std::span<float> rest() { return rest_; }
   std::span<float> p() { return p_; }
   std::span<float> q() { return q_; }
-  /// The number of elements in these three.
+  /// Returns the number of elements in these three.
   std::size_t sent_elements() const { return rest_.size() + p_.size() + q_.size(); }
   /// What approximations have left out, as large as the gradient; empty without error feedback.
   std::span<const float> residual() const { return residual_; }

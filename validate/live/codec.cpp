@@ -39,7 +39,7 @@ using Stretches = std::array<double, 4>;
 
 std::int64_t ns(Clock::time_point at) { return std::chrono::nanoseconds(at.time_since_epoch()).count(); }
 
-/// What is timed at once: a group, or several consecutive groups.
+/// A load is timed at once: it is a group, or several consecutive groups.
 struct Load {
   Load(const Method& method, const CodeLoad& load, std::size_t groups, const Gradients& gradients,
        std::uint64_t seed)

@@ -11,7 +11,7 @@ namespace {
 
 using core::CollectiveKind;
 
-/// What is known of a group.
+/// This struct sums up how a group is used in a trace.
 struct GroupUse {
   bool sums_in_forward = false;
   bool sums_from_hooks = false;  ///< of gradients
