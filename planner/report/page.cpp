@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/svg.hpp"
@@ -30,6 +31,7 @@ std::string page(const std::string& title, const nlohmann::ordered_json& data) {
   std::string script;
   for (const PageFile& file : page_files()) {
     if (ends_with(file.name, ".css")) style += file.text;
+    if (ends_with(file.name, "LICENSE")) script += fmt::format("/*\n{}*/\n", file.text);
     if (ends_with(file.name, ".js")) script += file.text;
   }
   const std::array<std::pair<std::string_view, std::string>, 4> parts = {

@@ -4,7 +4,7 @@ function showAccuracy() {
   const section = view("accuracy", "Predicted and measured");
   const errors = data.accuracy.map((row) => Math.abs(row.predicted_us / row.measured_us - 1));
   section.append(html("p", {}, `${data.accuracy.length} measured cases; the prediction is off by ${percent(errors.reduce((sum, error) => sum + error, 0) / errors.length)} in the mean and ${percent(Math.max(...errors))} at worst.`));
-  chart(section, "Error of each prediction in %", (width) => errorChart(width, data.accuracy),
+  chart(section, () => "Error of each prediction in %", (width) => errorChart(width, data.accuracy),
     [swatch("measured, with its 95 % interval", "var(--backward)"), swatch("predicted before the run", "var(--idle)")]);
   section.append(table(data.accuracy, [["group", (row) => row.group, "left"], ["plan", (row) => row.case, "left"], ["predicted ms", (row) => ms(row.predicted_us)], ["measured ms", (row) => ms(row.measured_us)],
     ["error", (row) => percent(row.predicted_us / row.measured_us - 1)], ["verdict", (row) => row.verdict, "left"]]));
@@ -14,9 +14,8 @@ function errorChart(width, rows) {
   const names = rows.map((row) => `${row.group}, ${row.case}`);
   const left = Math.min(width * 0.45, 16 + Math.max(...names.map(textWidth))), right = width - 16, row = 20, height = rows.length * row + 44;
   const ends = rows.flatMap((each) => [each.predicted_us / each.measured_us - 1, each.interval_us[0] / each.measured_us - 1, each.interval_us[1] / each.measured_us - 1]);
-  const most = 100 * Math.max(0.01, ...ends.map(Math.abs)) * 1.1, x = linear(-most, most, left, right), out = [];
-  for (const tick of linearTicks(-most, most, Math.max(2, (right - left) / 80)))
-    out.push(svg("path", { class: "grid", d: `M${x(tick)} 4V${height - 38}` }), label(x(tick), height - 22, number(tick, 3), { "text-anchor": "middle" }));
+  const most = 100 * Math.max(0.01, ...ends.map(Math.abs)) * 1.1, x = d3.scaleLinear([-most, most], [left, right]);
+  const out = [bottomAxis(x, 4, height - 38)];
   out.push(svg("path", { class: "axis", d: `M${x(0)} 4V${height - 38}` }), label((left + right) / 2, height - 5, "predicted over measured, less 1, in %", { "text-anchor": "middle", class: "quiet" }));
   rows.forEach((each, i) => {
     const y = 14 + i * row, share = (us) => x(100 * (us / each.measured_us - 1));

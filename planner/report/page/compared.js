@@ -8,7 +8,7 @@ function showCompared() {
   const longest = sides.reduce((most, side) => Math.max(most, side.iteration_us), 0);
   for (const warning of data.warnings || []) section.append(html("p", { class: "warning" }, "Warning: " + warning));
   for (const side of sides) section.append(html("p", {}, `${side.name}: ${ms(side.iteration_us)} ms, ${side.source}`));
-  chart(section, "Computing and collectives over time in ms", (width) => comparedChart(width, sides, longest),
+  chart(section, () => "Computing and collectives over time in ms", (width) => comparedChart(width, sides, longest),
     [swatch("something computes", "var(--backward)"), swatch("a collective of gradients", "var(--communication)"), swatch("the same while nothing computes", "var(--idle)")]);
   section.append(html("h3", {}, "Where the time goes"), table(comparedParts(sides), [["part", ([name]) => name, "left"],
     ...sides.map((side) => [side.name + " ms", ([, value]) => ms(value(side))]), ["difference ms", ([, value]) => signed(value(second) - value(first))]],
@@ -19,7 +19,6 @@ function showCompared() {
   section.append(html("p", {}, data.comparison.same_buckets ? "Both sides have the same collectives of gradients." : "The collectives of gradients differ in number or size; they are compared in their order."));
 }
 
-const capital = (word) => word[0].toUpperCase() + word.slice(1);
 const signed = (us) => (us > 0 ? "+" : "") + ms(us);
 /** A prediction does not tell copies from waits for the host. */
 const comparedParts = (sides) => [
@@ -32,10 +31,8 @@ const comparedParts = (sides) => [
   ["iteration", (side) => side.iteration_us]];
 
 function comparedChart(width, sides, longest) {
-  const left = 12, right = width - 12, lane = 20, x = linear(0, longest / 1000, left, right), out = [];
-  const height = sides.length * (2 * lane + 34) + 30;
-  for (const tick of linearTicks(0, longest / 1000, Math.max(2, width / 140)))
-    out.push(svg("path", { class: "grid", d: `M${x(tick)} 4V${height - 24}` }), label(Math.min(Math.max(x(tick), left + 8), right - 16), height - 8, number(tick, 4), { "text-anchor": "middle" }));
+  const left = 12, right = width - 24, lane = 20, x = d3.scaleLinear([0, longest / 1000], [left, right]);
+  const height = sides.length * (2 * lane + 34) + 30, out = [bottomAxis(x, 4, height - 24)];
   sides.forEach((side, i) => {
     const top = 4 + i * (2 * lane + 34), bar = (from, to, row, colour, text) =>
       explained(svg("rect", { x: x(from / 1000), y: row, width: Math.max(0.6, x(to / 1000) - x(from / 1000)), height: lane - 4, style: `fill:var(${colour})`, stroke: "rgba(0,0,0,.35)", "stroke-width": 0.4 }), text);

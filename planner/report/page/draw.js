@@ -6,7 +6,7 @@ const SVG = "http://www.w3.org/2000/svg";
 // Okabe and Ito's colours, which colour-blind readers can distinguish.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f"];
 const DASHES = ["", "7 4", "2 3"];
-const MARKERS = ["circle", "square", "diamond", "triangle"];
+const MARKERS = [d3.symbolCircle, d3.symbolSquare, d3.symbolDiamond, d3.symbolTriangle];
 
 function setAll(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {}))
@@ -36,21 +36,25 @@ function keyRows(keys, width) {
   return { height: keys.length === 0 ? 0 : 20 * row + 24, children: out };
 }
 
-/** A chart as wide as its place, with its title and keys. `draw(width)` returns its height and its elements. */
+/** A chart as wide as its place, with its keys and `title()`, which names all that was chosen, so that a printed or
+ * saved chart needs no page. `draw(width)` returns its height and its elements. */
 function chart(place, title, draw, keys = []) {
-  const save = html("button", { type: "button", class: "save", "aria-label": `Save as SVG: ${title}` }, "Save as SVG");
+  const save = html("button", { type: "button", class: "save" }, "Save as SVG");
   const figure = html("figure", {}, save);
   place.append(figure);
   let drawn = null;
   const redraw = () => {
     const width = Math.max(300, Math.floor(figure.clientWidth || place.clientWidth || 900));
-    const { height, children } = draw(width), above = keyRows(keys, width), room = 26 + above.height;
-    const next = svg("svg", { viewBox: `0 ${-room} ${width} ${height + room}`, role: "img", "aria-label": title },
-      [label(0, 16 - room, shortened(title, width - 110), { class: "title" }), svg("g", { transform: `translate(0 ${-above.height})` }, above.children), ...children]);
+    const { height, children } = draw(width), above = keyRows(keys, width), lines = wrapped(title(), width - 110);
+    const room = 8 + 18 * lines.length + above.height;
+    const titleLines = lines.map((line, i) => label(0, 16 + 18 * i - room, line, { class: "title" }));
+    save.setAttribute("aria-label", `Save as SVG: ${title()}`);
+    const next = svg("svg", { viewBox: `0 ${-room} ${width} ${height + room}`, role: "img", "aria-label": title() },
+      [...titleLines, svg("g", { transform: `translate(0 ${-above.height})` }, above.children), ...children]);
     if (drawn) drawn.replaceWith(next); else figure.append(next);
     drawn = next;
   };
-  save.addEventListener("click", () => download(picture(drawn), `${data.title}, ${title}.svg`));
+  save.addEventListener("click", () => download(picture(drawn), `${data.title}, ${title()}.svg`));
   redraws.push(redraw);
   redraw();
   return redraw;
@@ -77,43 +81,34 @@ function download(text, name) {
   URL.revokeObjectURL(link.href);
 }
 
-function linear(from, to, low, high) {
-  const scale = (value) => low + (high - low) * (to === from ? 0.5 : (value - from) / (to - from));
-  return scale;
-}
-function logarithmic(from, to, low, high) {
-  return (value) => low + (high - low) * (to === from ? 0.5 : Math.log(value / from) / Math.log(to / from));
+/** The ticks of a logarithmic scale that have a label; over less than a decade, those of a linear one. */
+function logTicks(scale, count) {
+  const [from, to] = scale.domain();
+  return to < 10 * from ? d3.ticks(from, to, count) : scale.ticks(count).filter(scale.tickFormat(count));
 }
 
-/** Round numbers from `from` to `to`, about `count` of them. */
-function linearTicks(from, to, count) {
-  const rough = (to - from) / Math.max(1, count);
-  if (!(rough > 0)) return [from];
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((digit) => digit * power >= rough * 0.999) * power;
-  const out = [];
-  for (let i = Math.ceil(from / step - 1e-9); i * step <= to * (1 + 1e-12) + step * 1e-9; ++i) out.push(i * step);
-  return out;
+/** An axis with grid lines, below or to the left of a chart that is `length` high or wide. */
+function drawnAxis(axis, across, down, length) {
+  const group = svg("g", { class: "ticks", transform: `translate(${across} ${down})` });
+  const made = d3.select(group).call(axis.tickSize(-length).tickPadding(8)).attr("font-size", null).attr("font-family", null);
+  made.select(".domain").remove();
+  made.selectAll(".tick line").attr("class", "grid");
+  return group;
 }
-function logTicks(from, to) {
-  for (const digits of [[1], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8], [1, 1.2, 1.4, 1.6, 1.8, 2, 2.25, 2.5, 2.75, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 8.5, 9, 9.5]]) {
-    const out = [];
-    for (let power = Math.floor(Math.log10(from)); power <= Math.ceil(Math.log10(to)); ++power)
-      for (const digit of digits) {
-        const tick = digit * 10 ** power;
-        if (tick >= from * 0.9999 && tick <= to * 1.0001) out.push(tick);
-      }
-    if (out.length >= 3) return out;
-  }
-  return [from, to];
+/** Grid lines of a horizontal axis from `top` to `bottom`, with their numbers below. */
+function bottomAxis(x, top, bottom, format = number) {
+  const count = Math.max(2, Math.floor((x.range()[1] - x.range()[0]) / 110));
+  return drawnAxis(d3.axisBottom(x).ticks(count).tickFormat((value) => format(value)), 0, bottom, bottom - top);
 }
+/** Grid lines of a vertical axis from `left` to `right`, with their numbers at the left. */
+const leftAxis = (y, left, right, ticks, format = number) =>
+  drawnAxis(d3.axisLeft(y).tickValues(ticks).tickFormat((value) => format(value)), left, 0, right - left);
 
 /** A number with as many digits as are worth reading. */
-function number(value, digits) {
-  if (value === 0) return "0";
-  const places = Math.max(0, (digits || 4) - 1 - Math.floor(Math.log10(Math.abs(value))));
-  return value.toFixed(Math.min(places, 6)).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
+function number(value, digits = 4) {
+  return d3.format(`.${digits}~r`)(value).replace("\u2212", "-");
 }
+const capital = (word) => word[0].toUpperCase() + word.slice(1);
 const ms = (us) => (us / 1000).toFixed(3);
 const percent = (share) => (100 * share).toFixed(1) + " %";
 const bytes = (count) => (count >= 1e6 ? number(count / 1e6, 4) + " MB" : number(count / 1e3, 4) + " kB");
@@ -136,6 +131,16 @@ function shortened(text, width) {
   for (let step = 256; step >= 1; step /= 2)
     if (textWidth(text.slice(0, fits + step) + "\u2026") <= width) fits += step;
   return fits < 2 ? "" : text.slice(0, Math.min(fits, text.length)) + "\u2026";
+}
+
+/** The text in lines that fit, broken after commas. */
+function wrapped(text, width) {
+  const lines = [];
+  for (const part of text.split(/(?<=[,;:]) /)) {
+    const longer = lines.length === 0 ? part : `${lines[lines.length - 1]} ${part}`;
+    if (lines.length > 0 && 1.25 * textWidth(longer) > width) lines.push(part); else lines.splice(-1, 1, longer);
+  }
+  return lines.map((line) => shortened(line, width / 1.25));
 }
 
 /** Moves labels apart so that none overlaps; `at` is where each would like to be. */
@@ -206,12 +211,8 @@ function styleOf(index) {
   return look(named >= 0 ? named : NAMED.length + scheduleNames.slice(0, index).filter((name) => !NAMED.includes(name)).length);
 }
 
-function marker(x, y, style, size) {
-  const r = size || 3.6;
-  if (style.marker === "square") return svg("rect", { x: x - r, y: y - r, width: 2 * r, height: 2 * r, fill: style.colour });
-  if (style.marker === "diamond") return svg("path", { d: `M${x} ${y - 1.3 * r}L${x + 1.3 * r} ${y}L${x} ${y + 1.3 * r}L${x - 1.3 * r} ${y}Z`, fill: style.colour });
-  if (style.marker === "triangle") return svg("path", { d: `M${x} ${y - 1.2 * r}L${x + 1.2 * r} ${y + r}L${x - 1.2 * r} ${y + r}Z`, fill: style.colour });
-  return svg("circle", { cx: x, cy: y, r, fill: style.colour });
+function marker(x, y, style, size = 44) {
+  return svg("path", { d: d3.symbol(style.marker, size)(), transform: `translate(${x} ${y})`, fill: style.colour });
 }
 
 /** The entries of each schedule, in the order of the scenario. */

@@ -30,7 +30,7 @@ function showParts() {
   };
   section.append(html("div", { class: "controls" }, selection("Workers", workerCounts, workers, (value) => { workers = value; refresh(); })));
   section.append(place);
-  const draw = chart(place, "Parts of an iteration in ms, by schedule", (width) => partsChart(width, rows()), PARTS.map(([name, , colour]) => swatch(name, `var(${colour})`)));
+  const draw = chart(place, () => `Parts of an iteration in ms, by schedule, on ${workers} worker${Number(workers) === 1 ? "" : "s"}`, (width) => partsChart(width, rows()), PARTS.map(([name, , colour]) => swatch(name, `var(${colour})`)));
   section.append(html("details", {}, [html("summary", {}, "As numbers"), numbers]));
   refresh();
 }
@@ -38,10 +38,8 @@ function showParts() {
 function partsChart(width, rows) {
   const left = Math.min(width * 0.36, 16 + Math.max(...rows.map((entry) => textWidth(entry.schedule)))), right = width - 74, row = 26;
   const height = rows.length * row + 40;
-  const x = linear(0, Math.max(...rows.map((entry) => entry.iteration_us)) / 1000, left, right);
-  const out = [];
-  for (const tick of linearTicks(0, Math.max(...rows.map((entry) => entry.iteration_us)) / 1000, Math.max(2, width / 140)))
-    out.push(svg("path", { class: "grid", d: `M${x(tick)} 4V${height - 32}` }), label(x(tick), height - 16, number(tick, 4), { "text-anchor": "middle" }));
+  const x = d3.scaleLinear([0, d3.max(rows, (entry) => entry.iteration_us) / 1000], [left, right]);
+  const out = [bottomAxis(x, 4, height - 32)];
   rows.forEach((entry, i) => {
     const top = 6 + i * row;
     out.push(label(left - 8, top + 14, shortened(entry.schedule, left - 12), { "text-anchor": "end", "font-weight": isOurs(entry.schedule) ? 700 : null }));

@@ -10,7 +10,7 @@ function showPlan() {
   const document_ = plan.document, predicted = document_.predicted;
   section.append(html("p", {}, `${document_.model} on ${plan.workers} workers by ${plan.schedule}: ${document_.groups.length} group${document_.groups.length === 1 ? "" : "s"}, ` +
     `${ms(predicted.iteration_us)} ms per iteration; no grouping under this pipeline takes less than ${ms(predicted.lower_bound_us)} ms (${document_.optimality === "exact" ? "the plan is exact" : "the plan is heuristic"}).`));
-  chart(section, "Groups in the order of communication, by their bytes", (width) => groupsChart(width, document_.groups));
+  chart(section, () => `Groups in the order of communication, by their bytes: ${plan.schedule} on ${plan.workers} workers`, (width) => groupsChart(width, document_.groups));
   if (plan.explanation) showCostliest(section, plan.explanation);
   showGroups(section, document_, plan.explanation);
   const others = predicted.compared_with || [];
@@ -96,7 +96,7 @@ function showWhatIfs(explanation) {
     return html("label", {}, [box, " " + row.change]);
   }));
   section.append(switches);
-  const draw = chart(section, "Iteration in ms if inputs were other than given; the line is today's", (width) => whatIfChart(width, rows.filter((row) => on.has(row.change)), explanation.iteration_us),
+  const draw = chart(section, () => `Iteration in ms if inputs were other than given: ${data.plan.schedule} on ${data.plan.workers} workers; the line is today's`, (width) => whatIfChart(width, rows.filter((row) => on.has(row.change)), explanation.iteration_us),
     [swatch("with this plan", "var(--backward)"), swatch("with the best plan for the change", "var(--forward)")]);
   if ((explanation.compressors || []).length > 0) {
     section.append(html("h3", {}, "Does compression pay?"));
@@ -114,9 +114,7 @@ function showWhatIfs(explanation) {
 function whatIfChart(width, rows, now) {
   const left = Math.min(width * 0.42, 18 + Math.max(60, ...rows.map((row) => textWidth(row.change)))), right = width - 70, row = 30, height = rows.length * row + 40;
   const most = Math.max(now, ...rows.map((each) => Math.max(each.this_plan_us, each.best_plan_us)));
-  const x = linear(0, most / 1000, left, right), out = [];
-  for (const tick of linearTicks(0, most / 1000, Math.max(2, width / 150)))
-    out.push(svg("path", { class: "grid", d: `M${x(tick)} 4V${height - 32}` }), label(x(tick), height - 16, number(tick, 4), { "text-anchor": "middle" }));
+  const x = d3.scaleLinear([0, most / 1000], [left, right]), out = [bottomAxis(x, 4, height - 32)];
   rows.forEach((each, i) => {
     const top = 6 + i * row;
     out.push(label(left - 8, top + 15, shortened(each.change, left - 12), { "text-anchor": "end" }));

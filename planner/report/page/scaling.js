@@ -25,10 +25,10 @@ function showScaling() {
   const pair = html("div", { class: "pair" });
   section.append(pair);
   const shown = () => all.filter((curve) => !hidden.has(curve.index));
-  draws.push(chart(pair, "Iteration time in ms", (width) => curvesChart(width, shown(), {
+  draws.push(chart(pair, () => "Iteration time in ms", (width) => curvesChart(width, shown(), {
     value: (entry) => entry.iteration_us / 1000, unit: " ms", logarithmic: true,
     low: (entry) => entry.interval && entry.interval.low_us / 1000, high: (entry) => entry.interval && entry.interval.high_us / 1000 })));
-  draws.push(chart(pair, "Scaling efficiency in %", (width) => curvesChart(width, shown(), {
+  draws.push(chart(pair, () => "Scaling efficiency in %", (width) => curvesChart(width, shown(), {
     value: (entry) => 100 * entry.scaling_efficiency, unit: " %", logarithmic: false,
     low: (entry) => entry.interval && 100 * entry.scaling_efficiency * entry.iteration_us / entry.interval.high_us,
     high: (entry) => entry.interval && 100 * entry.scaling_efficiency * entry.iteration_us / entry.interval.low_us })));
@@ -45,13 +45,9 @@ function curvesChart(width, shown, what) {
   const values = shown.flatMap((curve) => curve.points.flatMap((entry) => [what.value(entry), what.low(entry), what.high(entry)].filter((value) => value > 0)));
   const low = what.logarithmic ? Math.min(...values) / 1.12 : 0;
   const high = what.logarithmic ? Math.max(...values) * 1.12 : Math.max(100, ...values);
-  const y = (what.logarithmic ? logarithmic : linear)(low, high, bottom, top);
-  const x = logarithmic(workerCounts[0], workerCounts[workerCounts.length - 1], left + 10, right - 10);
-  const out = [];
-  for (const tick of what.logarithmic ? logTicks(low, high) : linearTicks(low, high, 5)) {
-    out.push(svg("path", { class: "grid", d: `M${left} ${y(tick)}H${right}` }));
-    out.push(label(left - 7, y(tick) + 4, number(tick, 4), { "text-anchor": "end" }));
-  }
+  const y = (what.logarithmic ? d3.scaleLog : d3.scaleLinear)([low, high], [bottom, top]);
+  const x = d3.scaleLog(d3.extent(workerCounts), [left + 10, right - 10]);
+  const out = [leftAxis(y, left, right, what.logarithmic ? logTicks(y, 6) : y.ticks(5))];
   let last = -Infinity;
   const largest = workerCounts[workerCounts.length - 1], end = x(largest) - textWidth(String(largest)) / 2 - 4;
   for (const count of workerCounts) {
@@ -66,11 +62,11 @@ function curvesChart(width, shown, what) {
     const style = styleOf(curve.index);
     const banded = curve.points.filter((entry) => entry.interval);
     if (banded.length > 0) {
-      const path = banded.map((entry) => `${x(entry.workers)} ${y(what.high(entry))}`).concat(banded.slice().reverse().map((entry) => `${x(entry.workers)} ${y(what.low(entry))}`));
-      out.push(svg("path", { d: "M" + path.join("L") + "Z", fill: style.colour, stroke: style.colour, "stroke-width": banded.length > 1 ? 0 : 4, opacity: 0.18 }));
+      const band = d3.area((entry) => x(entry.workers), (entry) => y(what.low(entry)), (entry) => y(what.high(entry)));
+      out.push(svg("path", { d: band(banded), fill: style.colour, stroke: style.colour, "stroke-width": banded.length > 1 ? 0 : 4, opacity: 0.18 }));
     }
     out.push(svg("path", { class: "curve" + (isOurs(curve.name) ? " ours" : ""), stroke: style.colour, "stroke-dasharray": style.dash || null,
-      d: "M" + curve.points.map((entry) => `${x(entry.workers).toFixed(1)} ${y(what.value(entry)).toFixed(1)}`).join("L") }));
+      d: d3.line((entry) => x(entry.workers), (entry) => y(what.value(entry)))(curve.points) }));
     const knee = (data.knees || [])[curve.index];
     for (const entry of curve.points) {
       const px = x(entry.workers), py = y(what.value(entry));

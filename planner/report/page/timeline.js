@@ -28,71 +28,59 @@ function showTimelines() {
   const figure = html("figure", { class: "timeline", tabindex: 0, role: "application", "aria-label": "Timelines. Plus and minus zoom, left and right move, 0 shows the iteration." });
   const names = ["all", ...new Set(data.timelines.map((timeline) => timeline.schedule))];
 
+  const title = () => `Timelines, ${only === "all" ? "all schedules" : only}, on ${workers} worker${workers === 1 ? "" : "s"}`;
+
   const draw = () => {
-    const width = Math.max(300, Math.floor(figure.clientWidth || 900));
+    const width = figureWidth();
     const old = figure.querySelector("svg");
-    const next = timelineChart(width, rows, window_);
+    const next = timelineChart(width, rows, window_, title());
     if (old) old.replaceWith(next); else figure.append(next);
     status.textContent = `${rows[0].process.slice(rows[0].schedule.length + 2)}; from ${timeText(window_[0], whole[1])} to ${timeText(window_[1], whole[1])} of the last simulated iteration and its neighbours.` +
       (rows.some((row) => row.joined >= 0) ? " Neighbouring tasks of a kind are drawn as one, to keep this file small." : "");
   };
+  const figureWidth = () => Math.max(300, Math.floor(figure.clientWidth || 900));
   let asked = false;
   const redraw = () => {
     if (asked) return;
     asked = true;
     requestAnimationFrame(() => { asked = false; draw(); });
   };
+  // The scale of one iteration, to which the transforms of the zoom refer.
+  const home = d3.scaleLinear();
+  const zoom = d3.zoom()
+    // The wheel scrolls the page until the chart is selected, and a single finger always.
+    .filter((event) => !event.button && (event.type !== "wheel" || event.ctrlKey || document.activeElement === figure) && !(event.touches && event.touches.length < 2))
+    .on("zoom", (event) => { window_ = event.transform.rescaleX(home).domain(); redraw(); });
+  const chosen = d3.select(figure).call(zoom).on("dblclick.zoom", () => reset()).on("mousedown.focus", () => figure.focus({ preventScroll: true }));
+  const reset = () => chosen.call(zoom.transform, d3.zoomIdentity);
+  /** Fits the scale to the width of the chart and to the iteration, and shows `shown` of it. */
+  const fit = (shown) => {
+    const length = d3.max(rows, (row) => row.length);
+    home.domain([-0.01 * length, 1.01 * length]).range([EDGE, figureWidth() - EDGE]);
+    zoom.scaleExtent([1.02 * length / (1.1 * (whole[1] - whole[0])), 1.02 * length / 50]).translateExtent([[home(whole[0]), -Infinity], [home(whole[1]), Infinity]]);
+    const scale = 1.02 * length / (shown[1] - shown[0]);
+    chosen.call(zoom.transform, d3.zoomIdentity.translate(EDGE - scale * home(shown[0]), 0).scale(scale));
+  };
   const load = () => {
     rows = data.timelines.filter((timeline) => timeline.workers === workers && (only === "all" || timeline.schedule === only)).map(unpacked);
-    const length = Math.max(...rows.map((row) => row.length));
-    whole = [Math.min(...rows.map((row) => row.begin)), Math.max(...rows.map((row) => row.end))];
-    home();
-    function home() { window_ = [-0.01 * length, 1.01 * length]; }
-    reset = () => { home(); redraw(); };
+    whole = [d3.min(rows, (row) => row.begin), d3.max(rows, (row) => row.end)];
+    const length = d3.max(rows, (row) => row.length);
+    fit([-0.01 * length, 1.01 * length]);
     draw();
   };
-  let reset = () => {};
-  const zoom = (factor, at) => {
-    const centre = at === undefined ? (window_[0] + window_[1]) / 2 : at;
-    const length = window_[1] - window_[0];
-    const next = Math.min(Math.max(length * factor, 50), 1.1 * (whole[1] - whole[0]));
-    window_ = [centre - (centre - window_[0]) * next / length, centre + (window_[1] - centre) * next / length];
-    redraw();
-  };
-  const move = (share) => {
-    const by = share * (window_[1] - window_[0]);
-    if (window_[1] + by < whole[0] || window_[0] + by > whole[1]) return;
-    window_ = [window_[0] + by, window_[1] + by];
-    redraw();
-  };
-  const timeAt = (clientX) => {
-    const box = figure.querySelector("svg").getBoundingClientRect();
-    return window_[0] + (window_[1] - window_[0]) * (clientX - box.left - EDGE) / (box.width - 2 * EDGE);
-  };
+  const magnify = (factor) => chosen.call(zoom.scaleBy, factor);
+  const move = (share) => chosen.call(zoom.translateBy, -share * (window_[1] - window_[0]) * (home(1) - home(0)), 0);
 
   figure.addEventListener("keydown", (event) => {
-    const act = { "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1 / 0.6), ArrowLeft: () => move(-0.15), ArrowRight: () => move(0.15), 0: () => reset(), Home: () => reset() }[event.key];
+    const act = { "+": () => magnify(1.6), "=": () => magnify(1.6), "-": () => magnify(1 / 1.6), ArrowLeft: () => move(-0.15), ArrowRight: () => move(0.15), 0: reset, Home: reset }[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     act();
   });
-  figure.addEventListener("wheel", (event) => {
-    if (document.activeElement !== figure && !event.ctrlKey) return;
-    event.preventDefault();
-    zoom(event.deltaY < 0 ? 0.8 : 1.25, timeAt(event.clientX));
-  }, { passive: false });
-  let held = null;
-  figure.addEventListener("pointerdown", (event) => { if (event.button === 0) { held = event.clientX; figure.focus({ preventScroll: true }); } });
-  addEventListener("pointerup", () => { held = null; });
   figure.addEventListener("pointermove", (event) => {
-    if (held !== null) {
-      move((held - event.clientX) / Math.max(1, figure.clientWidth - 2 * EDGE));
-      held = event.clientX;
-    }
     if (event.target.described) showTooltip(event.target.described, event.clientX, event.clientY); else hideTooltip();
   });
   figure.addEventListener("pointerleave", hideTooltip);
-  figure.addEventListener("dblclick", () => reset());
 
   const button = (text, name, act) => {
     const out = html("button", { type: "button", "aria-label": name, title: name }, text);
@@ -102,25 +90,27 @@ function showTimelines() {
   section.append(html("div", { class: "controls" }, [
     counts.length > 1 ? selection("Workers", counts, workers, (value) => { workers = Number(value); load(); }) : html("span", {}, `${workers} workers`),
     names.length > 2 ? selection("Schedule", names, only, (value) => { only = value; load(); }) : null,
-    button("+", "zoom in", () => zoom(0.6)), button("\u2212", "zoom out", () => zoom(1 / 0.6)), button("\u2190", "earlier", () => move(-0.25)),
-    button("\u2192", "later", () => move(0.25)), button("iteration", "show one iteration", () => reset()),
-    button("Save as SVG", "save the timelines as SVG", () => download(picture(figure.querySelector("svg")), `${data.title}, timelines.svg`))]));
+    button("+", "zoom in", () => magnify(1.6)), button("\u2212", "zoom out", () => magnify(1 / 1.6)), button("\u2190", "earlier", () => move(-0.25)),
+    button("\u2192", "later", () => move(0.25)), button("iteration", "show one iteration", reset),
+    button("Save as SVG", "save the timelines as SVG", () => download(picture(figure.querySelector("svg")), `${data.title}, ${title()}.svg`))]));
   section.append(html("p", { class: "quiet controls" }, "Select the chart, then: + and \u2212 or the wheel zoom, \u2190 and \u2192 or dragging move, 0 or a double click shows the iteration."));
   section.append(figure, status);
-  redraws.push(draw);
+  redraws.push(() => { fit(window_); draw(); });
   load();
 }
 
 const EDGE = 12;
 
-function timelineChart(width, rows, shown) {
-  const lane = 19, out = [], x = linear(shown[0], shown[1], EDGE, width - EDGE);
+function timelineChart(width, rows, shown, title) {
+  const lane = 19, out = [], x = d3.scaleLinear(shown, [EDGE, width - EDGE]);
   const clip = svg("clipPath", { id: "inside" }, svg("rect", { x: EDGE, y: 0, width: width - 2 * EDGE, height: 100000 }));
   const hatch = svg("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, [
     svg("rect", { width: 6, height: 6, style: "fill:var(--idle)" }), svg("path", { d: "M0 0V6", stroke: "#ffffff", "stroke-width": 1.6, opacity: 0.55 })]);
   const marks = svg("g", { "clip-path": "url(#inside)" });
   const keys = keyRows([...CATEGORIES.map(([name, colour]) => swatch(name, `var(${colour})`)), swatch("exposed: compute waits", "url(#hatch)")], width - 2 * EDGE);
   out.push(svg("g", { transform: `translate(${EDGE} ${-keys.height})` }, keys.children));
+  const lines = wrapped(title, width - 2 * EDGE), room = 8 + 18 * lines.length + keys.height;
+  lines.forEach((line, i) => out.push(label(EDGE, 14 + 18 * i - room, line, { class: "title" })));
   let top = 24;
   for (const row of rows) {
     const about = `${row.schedule}: ${number(row.length / 1e6, 6)} ms per iteration`;
@@ -137,13 +127,13 @@ function timelineChart(width, rows, shown) {
     top += 9;
   }
   const span = shown[1] - shown[0];
-  const ticks = linearTicks(shown[0], shown[1], Math.max(2, Math.floor(width / 130)));
+  const ticks = x.ticks(Math.max(2, Math.floor(width / 130)));
   for (const tick of ticks) {
     if (x(tick) < EDGE + 20 || x(tick) > width - EDGE - 30) continue;
     out.unshift(svg("path", { class: "grid", d: `M${x(tick)} 18V${top}` }));
     out.push(label(x(tick), 13, timeText(tick, span), { "text-anchor": "middle", class: "quiet" }));
   }
-  return svg("svg", { viewBox: `0 ${-keys.height} ${width} ${top + 4 + keys.height}`, role: "img", "aria-label": "Timelines of " + rows.map((row) => row.schedule).join(", ") }, [svg("defs", {}, [clip, hatch]), ...out, marks]);
+  return svg("svg", { viewBox: `0 ${-room} ${width} ${top + 4 + room}`, role: "img", "aria-label": title }, [svg("defs", {}, [clip, hatch]), ...out, marks]);
 }
 
 /** Draws what is visible; slices thinner than a pixel are drawn together. */
