@@ -85,17 +85,6 @@ Option Command::add_output(const std::string& names, std::string& file, const st
   return Option(option);
 }
 
-Option Command::add_plot(const std::string& names, std::string& file, const std::string& help) const {
-  const Check is_svg = check_with([](const std::string& text) {
-    for (const std::string_view ending : {".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".eps"})
-      if (text.size() > ending.size() && text.substr(text.size() - ending.size()) == ending)
-        return fmt::format("expected a name such as plot.svg, as plots are SVG, got '{}'",
-                           core::printable(text));
-    return std::string();
-  });
-  return add_output(names, file, help).check(is_svg);
-}
-
 Option Command::add_flag(const std::string& names, bool& variable, const std::string& help) const {
   return Option(app_->add_flag(names, variable, help));
 }

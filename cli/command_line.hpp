@@ -72,8 +72,6 @@ class Command {
   /// Adds an option that names a file to write. The file is announced to core::add_output(), so that the
   /// program refuses one that is also an input or another output, before the command runs.
   Option add_output(const std::string& names, std::string& file, const std::string& help) const;
-  /// The same for a plot, which is SVG: refuses the endings of other kinds of images.
-  Option add_plot(const std::string& names, std::string& file, const std::string& help) const;
   Option add_flag(const std::string& names, bool& variable, const std::string& help) const;
 
   /// Has a title of its own in --help.

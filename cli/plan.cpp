@@ -15,7 +15,6 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/json_text.hpp"
-#include "planner/advise/memory_front_plot.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
@@ -35,7 +34,6 @@ struct Options {
   bool explain = false;
   bool consider = false;
   bool memory_front = false;
-  std::string plot;
   std::vector<double> densities;
   std::vector<std::string> extra_iterations;
 };
@@ -139,12 +137,9 @@ void memory_front(const Options& options, const scenarios::Scenario& scenario,
                   const planner::Schedule& schedule) {
   const std::int64_t workers = chosen_workers(options, scenario);
   const scenarios::Fronted found = scenarios::memory_front(scenario, workers, schedule);
-  std::vector<core::FileText> files;
   if (!options.output.empty())
-    files.push_back(
-        {options.output, planner::plan_text(scenarios::plan(scenario, workers, found.chosen).plan)});
-  if (!options.plot.empty()) files.push_back({options.plot, planner::memory_front_plot(found.front)});
-  core::write_files(files);
+    core::write_file(options.output,
+                     planner::plan_text(scenarios::plan(scenario, workers, found.chosen).plan));
   print_warnings(scenario.warnings);
   print(options.json ? planner::memory_front_json(found.front) : planner::memory_front_text(found.front));
 }
@@ -242,18 +237,15 @@ void add_plan(const Command& program) {
                                .excludes(target)
                                .excludes(explain);
   add_considered(command, *options, considers);
-  const Option front =
-      command
-          .add_flag(
-              "--memory-front", options->memory_front,
-              "print the fastest plans of a sharded schedule for each amount of memory; --output writes the "
-              "fastest within the scenario's memory.cap_bytes")
-          .excludes(emit)
-          .excludes(target)
-          .excludes(explain)
-          .excludes(considers);
-  command.add_plot("--plot", options->plot, "write the front of --memory-front to this SVG file")
-      .needs(front);
+  command
+      .add_flag(
+          "--memory-front", options->memory_front,
+          "print the fastest plans of a sharded schedule for each amount of memory; --output writes the "
+          "fastest within the scenario's memory.cap_bytes")
+      .excludes(emit)
+      .excludes(target)
+      .excludes(explain)
+      .excludes(considers);
   command.add_flag("--json", options->json,
                    "print JSON: the plan (also with --output), or the result of --emit, --explain, "
                    "--consider-compression or --memory-front");

@@ -58,12 +58,14 @@ report::Report collect(const std::string& path, const Options& options) {
   const core::Field file = core::Field::load(path);
   check_is_scenario(file, options.input);
   check_was_run(file, options.input);
-  const std::string format = file.at("format").one_of(
-      {"fusewise.scenario", "fusewise.results", "fusewise.accuracy", "fusewise.comparison", "fusewise.fit"});
+  const std::string format =
+      file.at("format").one_of({"fusewise.scenario", "fusewise.results", "fusewise.accuracy",
+                                "fusewise.comparison", "fusewise.fit", "fusewise.memory-front"});
   if (format == "fusewise.results") return report::of_results(file);
   if (format == "fusewise.accuracy") return report::of_accuracy(file);
   if (format == "fusewise.comparison") return report::of_comparison(file);
   if (format == "fusewise.fit") return report::of_fit(file);
+  if (format == "fusewise.memory-front") return report::of_memory_front(file);
   const scenarios::Scenario scenario = scenarios::read_scenario(file);
   return report::of_scenario(scenario, {.workers = options.workers,
                                         .schedule = chosen_schedule(options.schedule, scenario),
@@ -89,11 +91,12 @@ void add_report(const Command& program) {
       "Example: fusewise report resnet50-v100 -o report.html\n"
       "         fusewise report trace.json --plan job.plan.json");
   command
-      .add_option("FILE", options->input,
-                  "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; "
-                  "results of simulate --json, compare --json, fit --json or of a suite (fusewise.accuracy); "
-                  "or a trace "
-                  "of the PyTorch profiler, or a folder with those of all ranks, beside its prediction")
+      .add_option(
+          "FILE", options->input,
+          "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; "
+          "results of simulate --json, compare --json, fit --json, plan --memory-front --json or of a "
+          "suite (fusewise.accuracy); or a trace of the PyTorch profiler, or a folder with those of all "
+          "ranks, beside its prediction")
       .required();
   command.add_output("-o,--output", options->output, "the HTML file").show_default();
   add_plan_options(command, options->workers, "the knee of the scaling curve", options->schedule);

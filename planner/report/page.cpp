@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/svg.hpp"
+#include "core/field.hpp"
 
 namespace report {
 namespace {
@@ -17,6 +17,20 @@ std::string embedded(const nlohmann::ordered_json& data) {
   std::string out;
   for (const char c : data.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace))
     out += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  return out;
+}
+
+/// Text for an element, on one line.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : core::one_line(text)) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      default: out += c;
+    }
+  }
   return out;
 }
 
@@ -35,10 +49,7 @@ std::string page(const std::string& title, const nlohmann::ordered_json& data) {
     if (ends_with(file.name, ".js")) script += file.text;
   }
   const std::array<std::pair<std::string_view, std::string>, 4> parts = {
-      {{"@TITLE@", core::svg::escaped(title)},
-       {"@STYLE@", style},
-       {"@SCRIPT@", script},
-       {"@DATA@", embedded(data)}}};
+      {{"@TITLE@", escaped(title)}, {"@STYLE@", style}, {"@SCRIPT@", script}, {"@DATA@", embedded(data)}}};
   std::string out;
   std::string_view left = page_files().front().text;
   while (!left.empty()) {

@@ -49,4 +49,7 @@ Report of_comparison(const core::Field& file);
 /// Reads a `fusewise.fit` file: the error of each model of measured collectives, size by size.
 Report of_fit(const core::Field& file);
 
+/// Reads a `fusewise.memory-front` file: the fastest sharded plans for each amount of memory.
+Report of_memory_front(const core::Field& file);
+
 }  // namespace report

@@ -207,7 +207,6 @@ class Corpus:
                    "network.json": self.schemas["network.json"]}
         for options in (["--memory-front"], ["--memory-front", "--json", "-o", "out"], ["--emit", "fsdp"], ["--emit", "deepspeed", "--json"]):
             self.add(["plan", "s.json", "--schedule", "fsdp", *options], sharded, outputs=["out"])
-        self.add(["plan", "s.json", "--schedule", "fsdp", "--memory-front", "--plot", "out"], sharded, outputs=["out"])
         for target in ("ddp", "horovod"):
             self.add(["plan", "s.json", "--workers", "4", "--for", target], self.job)
         parallel = {"s.json": self.schemas["scenario-parallel.json"], "profile.json": self.profile,
@@ -228,6 +227,11 @@ class Corpus:
         self.add(["report", "s.json", "-o", "out"], self.job, outputs=["out"])
         self.add(["report", "r.json", "-o", "out"], {"r.json": read("tests/golden/resnet50-v100-job.json")}, outputs=["out"])
         self.add(["report", "c.json", "-o", "out"], {"c.json": read("tests/golden/compare-plan.json")}, outputs=["out"])
+        front = {"format": "fusewise.memory-front", "version": 1, "workers": 8, "exact": False, "looked_at": 9, "units": "blocks",
+                 "activations": False, "chosen": 1,
+                 "plans": [{"peak_bytes": 10**9 * size, "iteration_us": 3000 / size, "lower_bound_us": 900, "groups": size, "prefetch": 1,
+                            "backward_prefetch": 1, "kept_groups": 0} for size in (1, 2)]}
+        self.add(["report", "f.json", "-o", "out"], {"f.json": text_of(front)}, outputs=["out"])
         self.add(["report", "t.json", "-o", "out"], {"t.json": with_nccl(self.kineto)}, outputs=["out"])
         self.add(["report", "t.json", "--plan", "s.json", "-o", "out"], {"t.json": with_nccl(self.kineto), **self.job}, outputs=["out"])
 

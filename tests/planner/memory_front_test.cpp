@@ -13,7 +13,6 @@
 
 #include "core/errors.hpp"
 #include "planner/advise/memory_bound.hpp"
-#include "planner/advise/memory_front_plot.hpp"
 #include "planner/choose/fusion/whole_layers.hpp"
 #include "planner/run/memory.hpp"
 #include "planner/run/metrics.hpp"
@@ -269,13 +268,6 @@ TEST_CASE("memory front: activations whose sum 64 bits may not count are refused
   const Scene scene(profile, pair_of(2, 0.1), 2, {.memory = MemoryOptions{}});
   CHECK_THROWS_WITH_AS((void)memory_front(scene.setting, fsdp()),
                        "expected at most 4e+18 bytes of activations in all, got 1.6e+19", core::Unsupported);
-}
-
-TEST_CASE("memory front: between two plans the picture's bound is that of the one with more memory") {
-  MemoryFront front = {.workers = 2};
-  front.plans = {{.iteration_us = 2000, .peak_bytes = 1'000'000'000, .lower_bound_us = 1500},
-                 {.iteration_us = 1000, .peak_bytes = 2'000'000'000, .lower_bound_us = 900}};
-  CHECK(memory_front_plot(front).find("d=\"M385.9 163.1V257.1H687.8\"") != std::string::npos);
 }
 
 }  // namespace

@@ -69,6 +69,9 @@ def write_reports(fusewise, folder):
     accuracy = folder / "accuracy.json"
     accuracy.write_text(json.dumps(made_up_accuracy()))
     yield report("accuracy", str(accuracy), ["accuracy"])
+    front = folder / "front.json"
+    front.write_text(json.dumps(made_up_front()))
+    yield report("front", str(front), ["front"])
     yield report("trace", "tests/data/kineto/vgg13-h100-iter41.json", ["compared"])
     traces = [f"tests/data/ranks/dlrm/worker{rank}.pt.trace.json.gz" for rank in (0, 1)]
     comparison = folder / "comparison.json"
@@ -83,6 +86,23 @@ def made_up_accuracy():
               "interval_us": [995 + 12 * i, 1008 + 12 * i], "attempts": 1, "runs": []} for i in range(30)]
     return {"format": "fusewise.accuracy", "version": 1, "suite": "made up", "date": "today", "machine": "this one",
             "cases": cases}
+
+
+def made_up_front():
+    plans = [{"peak_bytes": peak, "iteration_us": us, "lower_bound_us": bound, "groups": 3, "prefetch": 1, "backward_prefetch": 1,
+              "kept_groups": 0} for peak, us, bound in ((10**9, 2000, 1500), (2 * 10**9, 1000, 900))]
+    return {"format": "fusewise.memory-front", "version": 1, "workers": 2, "exact": False, "looked_at": 9, "units": "blocks",
+            "activations": True, "chosen": 1, "plans": plans}
+
+
+def check_front(page):
+    """A plan is the fastest known one up to the memory of the next, and between two plans the bound is that of the one
+    with more memory: the dashed line falls at the first plan, the solid one at the second."""
+    bound, known = [[tuple(map(float, point.split(","))) for point in path.removeprefix("M").split("L")]
+                    for path in page.eval_on_selector_all("#front path.curve", "all => all.map(each => each.getAttribute('d'))")]
+    (x1, high), (at_fall, low), (x2, end) = bound
+    assert (at_fall, end) == (x1, low) and low > high and x2 > x1, f"bound {bound}"
+    assert [x for x, _ in known[:3]] == [x1, x2, x2] and known[0][1] == known[1][1] < known[2][1], f"known {known}"
 
 
 def check_views(page, views):
@@ -185,6 +205,8 @@ def check_report(browser, html, views, keep):
                 page.locator(f"#{name}").screenshot(path=str(keep / f"{html.stem}-{theme}-{width}-{name}.png"))
         if "timeline" in views:
             check_timeline(page)
+        if "front" in views:
+            check_front(page)
         check_pictures(page, keep, f"{html.stem}-{theme}-{width}")
         check_switches(page)
         check_labels(page, f"{html.name}, switched")

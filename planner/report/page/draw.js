@@ -11,7 +11,7 @@ const MARKERS = [d3.symbolCircle, d3.symbolSquare, d3.symbolDiamond, d3.symbolTr
 function setAll(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {}))
     if (value !== undefined && value !== null) element.setAttribute(name, value);
-  for (const child of [].concat(children || []))
+  for (const child of [].concat(children ?? []))
     if (child !== null && child !== undefined)
       element.append(child.nodeType ? child : document.createTextNode(String(child)));
   return element;

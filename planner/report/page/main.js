@@ -9,6 +9,7 @@ if (data.sweep) showSweep();
 if (data.accuracy) showAccuracy();
 if (data.comparison) showCompared();
 if (data.fit) showFit();
+if (data.front) showFront();
 if (data.results) showNumbers();
 // Only now does every chart know how wide its place is.
 for (const redraw of redraws) redraw();
