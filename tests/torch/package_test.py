@@ -266,6 +266,7 @@ def run_rank(rank, store, plans):
     if takes_lists():
         check_buckets(rank)
         check_sharded(rank)
+        check_micro_batches()
         check_sharding_costs(rank)
     dist.destroy_process_group()
     end_rank()
@@ -293,7 +294,9 @@ def check_buckets(rank):
     plan = with_bytes(random_plan(make(), random.Random(4)), make())
     sizes = [group["bytes"] for group in plan["groups"]]
     compressed = {**plan, "compression": "fp16"}
-    model = nn.parallel.DistributedDataParallel(make(), **fusewise.torch.ddp_kwargs(plan))
+    made = make()
+    halves = {**plan, "groups": [{**group, "bytes": group["bytes"] // 2} for group in plan["groups"]]}  # a plan for bfloat16
+    model = nn.parallel.DistributedDataParallel(made, **fusewise.torch.ddp_kwargs(made, halves))
     watched = fusewise.torch.watch(model, warmup=2, hook=fusewise.torch.comm_hook(compressed))
     train(model, rank, inputs)
     check("bytes of buckets", [t.bytes for t in watched.transfers()], sizes)
@@ -312,10 +315,7 @@ def check_sharded(rank):
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # of outputs that are views
     torch.manual_seed(1)
     start = Transformer()
-    names = [[name for name, _ in start.named_parameters() if name.startswith(prefix)]
-             for prefix in ("head", "blocks.1", "blocks.0", "embed")]
-    plan = with_bytes({"format": "fusewise.plan", "pipeline": "sharded", "compression": "none",
-                       "groups": [{"tensors": group} for group in names]}, start)
+    plan = blocks_plan(start)
     results = []
     for wrap in (nn.parallel.DistributedDataParallel, lambda model: fusewise.torch.fsdp2(model, plan)):
         torch.manual_seed(1)
@@ -335,6 +335,43 @@ def check_sharded(rank):
     whole = [group["bytes"] for group in plan["groups"]]
     check("bytes gathered in forward", sorted(gathered[:len(whole)]), sorted(whole))
     check("attention is in its block's group", all(part < size for part, size in zip(attention, whole[1:3])), True)
+
+
+def blocks_plan(model, **options):
+    names = [[name for name, _ in model.named_parameters() if name.startswith(prefix)]
+             for prefix in ("head", "blocks.1", "blocks.0", "embed")]
+    return with_bytes({"format": "fusewise.plan", "pipeline": "sharded", "compression": "none",
+                       "groups": [{"tensors": group} for group in names], **options}, model)
+
+
+def check_micro_batches():
+    """Of two micro-batches, each gathers what it does not have, and the last one alone scatters gradients:
+
+        kept until the end       first: forward gathers 4                         last: scatters 4
+        given back after each    first: forward gathers 4, backward those that    last: the same, and scatters 4
+                                 forward gave back
+    """
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
+    cases = ((dict(pipeline="zero"), 4, 0), (dict(reshard_after_backward=False, kept_groups=4), 4, 0),
+             (dict(kept_groups=4), 4, 4), (dict(kept_groups=1, prefetch=2), 7, 7), (dict(), 8, 8))
+    for options, first, last in cases:
+        start = Transformer()
+        plan = blocks_plan(start, **options)
+        model = fusewise.torch.fsdp2(start, plan)
+        watched = fusewise.torch.watch(model, warmup=0)
+        for _ in range(2):
+            for number in range(2):
+                fusewise.torch.begin_micro_batch(model, plan, number, 2)
+                model(torch.randint(0, 50, (4, 12))).square().mean().backward()
+        made = [[record[0] for record in records] for records in watched._records[-2:]]
+        check(f"collectives of the first micro-batch, {options}", made[0], ["all_gather"] * first)
+        check(f"collectives of the last micro-batch, {options}", sorted(made[1]), ["all_gather"] * last + ["reduce_scatter"] * 4)
+    try:
+        fusewise.torch.fsdp2(Transformer(), blocks_plan(Transformer(), workers=4, shard_workers=2))
+    except ValueError as error:
+        check("shard groups without a mesh", "shards among 2 of 4 workers" in str(error), True)
+    else:
+        sys.exit("a plan of shard groups was applied without a mesh")
 
 
 def check_sharding_costs(rank):

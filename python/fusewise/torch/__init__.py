@@ -6,13 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fusewise.torch.plans import BucketedDataParallel, apply_plan, comm_hook, ddp_kwargs, fsdp2
+    from fusewise.torch.plans import BucketedDataParallel, apply_plan, begin_micro_batch, comm_hook, ddp_kwargs, fsdp2
     from fusewise.torch.profiler import Profiler
     from fusewise.torch.watching import Watch, compare, watch
 
-__all__ = ["BucketedDataParallel", "Profiler", "Watch", "apply_plan", "comm_hook", "compare", "ddp_kwargs", "fsdp2", "watch"]
+__all__ = ["BucketedDataParallel", "Profiler", "Watch", "apply_plan", "begin_micro_batch", "comm_hook", "compare", "ddp_kwargs", "fsdp2", "watch"]
 
-_MODULES = {name: "plans" for name in ("BucketedDataParallel", "apply_plan", "comm_hook", "ddp_kwargs", "fsdp2")}
+_MODULES = {name: "plans" for name in ("BucketedDataParallel", "apply_plan", "begin_micro_batch", "comm_hook", "ddp_kwargs", "fsdp2")}
 _MODULES |= {"Profiler": "profiler", "Watch": "watching", "compare": "watching", "watch": "watching"}
 
 

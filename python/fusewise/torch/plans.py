@@ -66,22 +66,22 @@ def apply_plan(model: nn.Module, plan: PlanLike, process_group: Optional[dist.Pr
     if isinstance(model, DistributedDataParallel):
         process_group = process_group or model.process_group
         model = model.module
-    groups = _groups(model, _ddp_plan(plan))
     if takes_lists():
-        caps = [sum(p.numel() * p.element_size() for p in group) / 2**20 for group in groups]
-        return DistributedDataParallel(model, process_group=process_group, bucket_cap_mb_list=caps, **ddp_arguments)
+        return DistributedDataParallel(model, process_group=process_group, **ddp_kwargs(model, plan), **ddp_arguments)
+    groups = _groups(model, _ddp_plan(plan))
     if ddp_arguments:
         raise ValueError(f"PyTorch {torch.__version__} takes no bucket_cap_mb_list, and BucketedDataParallel no "
                          f"{', '.join(ddp_arguments)}")
     return BucketedDataParallel(model, groups, process_group)
 
 
-def ddp_kwargs(plan: PlanLike) -> dict[str, Any]:
-    """What to give to DistributedDataParallel so that its buckets are the plan's groups (PyTorch 2.11 or later)."""
-    plan = _ddp_plan(plan)
+def ddp_kwargs(model: nn.Module, plan: PlanLike) -> dict[str, Any]:
+    """What to give to DistributedDataParallel so that its buckets are the plan's groups (PyTorch 2.11 or later). Its
+    caps count the type in which the model holds its parameters, in which a plan need not count."""
+    groups = _groups(model, _ddp_plan(plan))
     if not takes_lists():
         raise ValueError(f"PyTorch {torch.__version__} takes no bucket_cap_mb_list: use apply_plan()")
-    return {"bucket_cap_mb_list": [group["bytes"] / 2**20 for group in plan["groups"]]}
+    return {"bucket_cap_mb_list": [sum(p.numel() * p.element_size() for p in group) / 2**20 for group in groups]}
 
 
 def comm_hook(plan: PlanLike) -> tuple[Any, Callable[..., Any]]:
@@ -98,41 +98,77 @@ def comm_hook(plan: PlanLike) -> tuple[Any, Callable[..., Any]]:
     return None, getattr(default_hooks, _HOOKS[name])
 
 
-def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
-    """Shards the model with FSDP2 so that its groups are the plan's, as near as whole modules come (PyTorch 2.6 or
-    later): a module goes to the group that has most of its own elements. `arguments` go to fully_shard()."""
-    from torch.distributed.fsdp import fully_shard
+def _sharded_plan(plan):
     plan = read_plan(plan)
     if plan.get("pipeline") not in ("sharded", "zero"):
         raise ValueError(f"expected a plan of pipeline sharded or zero, got {plan.get('pipeline')!r}")
-    arguments.setdefault("reshard_after_forward", plan["pipeline"] == "sharded")
+    return plan
+
+
+def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
+    """Shards the model with FSDP2 so that its groups are the plan's, as near as whole modules come (PyTorch 2.6 or
+    later): a module goes to the group that has most of its own elements. Which groups stay gathered after forward and
+    how many are gathered ahead is the plan's. `arguments` go to fully_shard(). A plan whose shard groups are smaller
+    than the job needs the argument `mesh`; one for several micro-batches needs begin_micro_batch()."""
+    from torch.distributed.fsdp import fully_shard
+    plan = _sharded_plan(plan)
+    if "shard_workers" in plan and plan["shard_workers"] < plan["workers"] and "mesh" not in arguments:
+        raise ValueError(f"the plan shards among {plan['shard_workers']} of {plan['workers']} workers: give fully_shard()'s "
+                         f"argument mesh, of the dimensions replicate and shard")
+    reshards = plan.get("reshard_after_forward", True) and plan["pipeline"] == "sharded"
     groups = _groups(model, plan)
     place = {p: number for number, group in enumerate(groups) for p in group}
-    for modules in _modules_of_groups(model, place, len(groups)):
-        fully_shard(modules if len(modules) > 1 else modules[0], **arguments)
-    fully_shard(model, **arguments)
+    units = {}
+    for number, modules in _modules_of_groups(model, place, len(groups)):
+        options = {"reshard_after_forward": reshards and number >= plan.get("kept_groups", 0), **arguments}
+        fully_shard(modules if len(modules) > 1 else modules[0], **options)
+        units.setdefault(number, modules[0])
+    fully_shard(model, **{"reshard_after_forward": reshards, **arguments})
+    _gather_ahead([units[number] for number in sorted(units, reverse=True)], plan)
     scatters = plan.get("scatters_in_flight", 1)
     if scatters > 1 and hasattr(model, "set_reduce_scatter_max_input_buffers"):  # PyTorch 2.13 or later
         model.set_reduce_scatter_max_input_buffers(scatters)
     return model
 
 
+def _gather_ahead(units, plan):
+    """One group is gathered ahead without being asked; `units` are a module of each group, in forward order."""
+    ahead = plan.get("prefetch", 1)
+    back = plan.get("backward_prefetch", ahead)
+    for i, unit in enumerate(units):
+        if ahead > 1:
+            unit.set_modules_to_forward_prefetch(units[i + 1:i + ahead + 1])
+        if back > 1:
+            unit.set_modules_to_backward_prefetch(units[max(i - back, 0):i][::-1])
+
+
+def begin_micro_batch(model: nn.Module, plan: PlanLike, number: int, count: int) -> None:
+    """Call it before the forward pass of each of `count` micro-batches, from 0 on: gradients travel in the last one
+    alone, and parameters stay gathered until then where the plan says so. `model` is what fsdp2() returned."""
+    plan = _sharded_plan(plan)
+    model.set_requires_gradient_sync(number == count - 1)
+    if plan["pipeline"] == "zero" or not plan.get("reshard_after_backward", True):
+        model.set_reshard_after_backward(number == count - 1)
+
+
 def _modules_of_groups(model, place, count):
-    """The modules below the model that own parameters, by group; those around others come last, each alone."""
+    """The modules below the model that own parameters, each list with the number of its group; modules around others
+    come last, each alone."""
     together: list[list[nn.Module]] = [[] for _ in range(count)]
     around = []
     for module in _units(model):
         own = list(module.parameters(recurse=isinstance(module, nn.MultiheadAttention)))
         if module is model or not own:
             continue
-        if _units_below(module):
-            around.append([module])
-            continue
         elements = [0] * count
         for parameter in own:
             elements[place[parameter]] += parameter.numel()
-        together[elements.index(max(elements))].append(module)
-    return [modules for modules in together if modules] + around[::-1]
+        number = elements.index(max(elements))
+        if _units_below(module):
+            around.append((number, [module]))
+        else:
+            together[number].append(module)
+    return [(number, modules) for number, modules in enumerate(together) if modules] + around[::-1]
 
 
 def _units_below(module):

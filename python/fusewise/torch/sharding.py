@@ -164,7 +164,7 @@ def module_names(model: nn.Module, found: Mapping[str, Any]) -> list[list[str]]:
     groups = plans._groups(model, found)
     place = {p: number for number, group in enumerate(groups) for p in group}
     return [[names[module] for module in modules]
-            for modules in reversed(plans._modules_of_groups(model, place, len(groups)))]
+            for _, modules in reversed(plans._modules_of_groups(model, place, len(groups)))]
 
 
 def _schedule(fusion: Any, prefetch: int) -> dict[str, Any]:
