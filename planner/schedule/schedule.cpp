@@ -39,7 +39,7 @@ constexpr auto kPresets = std::to_array<Preset>({
      R"({"pipeline": "dear", "fusion": {"kind": "modules", "cap_bytes": 5242880}})"},
     {"dear-no-fusion", "DeAR, each tensor by itself", R"({"pipeline": "dear", "fusion": "none"})"},
     {"zero", "ZeRO-1/2, each tensor by itself, parameters gathered under forward", R"({"pipeline": "zero"})"},
-    {"fsdp", "ZeRO-3, FSDP: each layer's parameters gathered before forward and backward",
+    {"fsdp", "ZeRO-3 in its plainest form, each layer a group (fsdp2 is what PyTorch users have)",
      R"({"pipeline": "sharded", "fusion": {"kind": "layers", "count": 1}})", false, false, true},
     {"fsdp2", "PyTorch FSDP2: each block's parameters gathered before forward and backward, one block ahead",
      R"({"pipeline": "sharded", "fusion": "blocks", "scatters_in_flight": 1})", false, false, true},
