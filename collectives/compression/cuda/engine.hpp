@@ -15,9 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/compression/cuda/halves.hpp"
-#include "collectives/compression/cuda/kernels.hpp"
-#include "collectives/compression/cuda/moments.hpp"
+#include "collectives/compression/cuda/kernels/compaction.hpp"
+#include "collectives/compression/cuda/kernels/halves.hpp"
+#include "collectives/compression/cuda/kernels/moments.hpp"
+#include "collectives/compression/cuda/kernels/residuals.hpp"
+#include "collectives/compression/cuda/kernels/sampling.hpp"
+#include "collectives/compression/cuda/kernels/selection.hpp"
+#include "collectives/compression/cuda/kernels/signs.hpp"
 
 namespace compression::cuda {
 

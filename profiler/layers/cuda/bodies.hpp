@@ -761,7 +761,7 @@ struct TeamShared {
   float warps[kTeamWarps];
 };
 
-/// All threads of a block. Lane: one of them, of collectives/compression/cuda/kernels.hpp.
+/// All threads of a block. Lane: one of them, of collectives/compression/cuda/kernels/tiles.hpp.
 template <typename Lane>
 class Team {
  public:

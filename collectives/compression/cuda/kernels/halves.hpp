@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "collectives/compression/cuda/kernels.hpp"
+#include "collectives/compression/cuda/kernels/tiles.hpp"
 
 namespace compression::cuda {
 
