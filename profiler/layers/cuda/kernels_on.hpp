@@ -5,7 +5,12 @@
 
 #include <utility>
 
-#include "profiler/layers/cuda/bodies.hpp"
+#include "profiler/layers/cuda/bodies/elements.hpp"
+#include "profiler/layers/cuda/bodies/lookahead.hpp"
+#include "profiler/layers/cuda/bodies/norms.hpp"
+#include "profiler/layers/cuda/bodies/pools.hpp"
+#include "profiler/layers/cuda/bodies/softmax.hpp"
+#include "profiler/layers/cuda/bodies/teams.hpp"
 
 namespace profiler::cuda {
 

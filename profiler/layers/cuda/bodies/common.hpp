@@ -1,0 +1,48 @@
+// What all kernels share: numbers of any type, sinks and dropout. C++17 without exceptions or containers, for
+// the device and, in the tests, for the host.
+
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "collectives/compression/cuda/words.hpp"
+#include "profiler/layers/cuda/kernels.hpp"
+
+namespace profiler::cuda {
+
+template <typename T>
+FUSEWISE_BOTH inline float number(const T& x) {
+  return static_cast<float>(x);
+}
+
+template <typename T>
+FUSEWISE_BOTH inline void add_to(T* to, float x) {
+#if defined(__CUDA_ARCH__)
+  atomicAdd(to, static_cast<T>(x));
+#else
+  *to = static_cast<T>(number(*to) + x);
+#endif
+}
+
+/// A sink with a static type.
+template <typename T>
+struct Out {
+  T* data;
+  bool add;
+
+  FUSEWISE_BOTH void put(std::int64_t i, float x) const {
+    data[i] = static_cast<T>(add ? number(data[i]) + x : x);
+  }
+};
+
+/// Returns the dropout factor of element i: random numbers of 16 bits, four from one word.
+FUSEWISE_BOTH inline float factor_of(const Drop& drop, std::int64_t i) {
+  const std::uint64_t bits = compression::cuda::hash_of(drop.seed, static_cast<std::uint64_t>(i / 4));
+  const std::uint64_t draw = (bits >> (16U * static_cast<unsigned>(i % 4))) & 0xffffU;
+  return draw < drop.below ? 0.0F : drop.kept;
+}
+
+}  // namespace profiler::cuda
