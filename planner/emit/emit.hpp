@@ -21,6 +21,17 @@
 
 namespace planner {
 
+/// Where the workers of a plan lie in a job with process groups: in the order of workers, those of a tensor
+/// group are neighbours, then come the expert group, the data group, and outermost the stages.
+struct Division {
+  std::int64_t pipeline = 1;
+  std::int64_t data = 1;    ///< workers that sum the gradients that are not of experts
+  std::int64_t expert = 1;  ///< workers of a data group among which the experts are divided
+  std::int64_t tensor = 1;
+  bool of_experts = false;  ///< whether the plan is that of the experts
+  const Workload& part;     ///< the gradients of all process groups in this part of the model
+};
+
 struct EmitRequest {
   const PlanFile& plan;
   const Groups& groups;      ///< the plan's groups, as ranges of the workload's gradients
@@ -32,6 +43,7 @@ struct EmitRequest {
   DataTypes types = {};
   const core::Network* network = nullptr;  ///< where given, targets that estimate collectives get its costs
   bool recomputes = false;                 ///< whether layers are checkpointed
+  const Division* division = nullptr;      ///< null: all workers of the job sum all gradients
 
   /// The element types in which gradients are reduced and parameters gathered.
   core::Dtype reduce_type() const { return types.reduce.value_or(workload.profile->dtype); }

@@ -129,6 +129,13 @@ class Emitting {
       }
       return run_of(scenario_, run_.metrics.workers, own).metrics.iteration_us;
     };
+    const planner::Parallel& parallel = *scenario_.parallel;
+    const planner::Division division = {.pipeline = parallel.pipeline,
+                                        .data = run_.metrics.workers / parallel.tensor / parallel.pipeline,
+                                        .expert = parallel.expert,
+                                        .tensor = parallel.tensor,
+                                        .of_experts = plan.of_experts,
+                                        .part = run_.parts[part].workload};
     const planner::Emission one =
         planner::emit(target_, {.plan = plan.plan,
                                 .groups = groups.groups,
@@ -136,7 +143,8 @@ class Emitting {
                                 .iteration_us = iteration_us,
                                 .accumulation_steps = scenario_.parallel->stages.micro_batches,
                                 .types = scenario_.conditions.data_types,
-                                .recomputes = scenario_.conditions.recompute.has_value()});
+                                .recomputes = scenario_.conditions.recompute.has_value(),
+                                .division = &division});
     text_ += fmt::format("{}# {}\n{}", text_.empty() ? "" : "\n", place_of(plan), one.text);
     ordered_json item = place_json(plan);
     item.update(one.json);
@@ -190,12 +198,16 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
         out.warnings.push_back(warning.text);
     std::optional<Emitting> emitting;
     if (!emit.empty()) emitting.emplace(emit, scenario, schedule, run);
-    for (std::size_t part = 0; part < run.parts.size(); ++part)
-      for (const PartGroups& groups : run.parts[part].groups) {
+    for (std::size_t part = 0; part < run.parts.size(); ++part) {
+      const std::vector<PartGroups>& all = run.parts[part].groups;
+      for (const PartGroups& groups : all)
         out.parts.push_back(part_plan(out.whole, *scenario.parallel, part, groups,
                                       is_of_experts(*scenario.parallel, run.parts[part], groups)));
-        if (emitting) emitting->add(part, groups, out.parts.back());
-      }
+      if (!emitting) continue;
+      // experts first, so that the modules around them take what is left
+      for (std::size_t i = all.size(); i-- > 0;)
+        emitting->add(part, all[i], out.parts[out.parts.size() - all.size() + i]);
+    }
     if (out.parts.empty()) throw core::Unsupported("data groups of at least 2 workers", "1");
     if (emitting) out.emission = std::move(*emitting).finish();
     for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "mg-wfbp"})

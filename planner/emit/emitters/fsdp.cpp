@@ -8,6 +8,7 @@
 // post_backward).
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "planner/emit/emitters/modules.hpp"
+#include "planner/emit/emitters/process_groups.hpp"
 
 namespace planner {
 namespace {
@@ -93,15 +95,14 @@ std::string policy(const EmitRequest& request) {
       request.reduce_type() == core::Dtype::float32 ? "" : "  # float32 doubles the bytes that are reduced");
 }
 
-/// The mesh of shard groups, if there are several: the workers of a group are neighbours. Empty: there is
-/// one.
-std::string mesh(const EmitRequest& request, const Behaviour& behaviour) {
+/// The mesh of the plan's workers, unless all workers of the job are one shard group.
+std::optional<Mesh> mesh_of(const EmitRequest& request, const Behaviour& behaviour) {
   const std::int64_t workers = request.plan.workers;
   const std::int64_t of_group = std::min(workers, behaviour.options.shard_workers.value_or(workers));
-  if (of_group == workers) return "";
-  return fmt::format(
-      "mesh = init_device_mesh(\"cuda\", ({}, {}), mesh_dim_names=(\"replicate\", \"shard\"))\n",
-      workers / of_group, of_group);
+  if (request.division != nullptr)
+    return group_mesh(*request.division, request.division->of_experts, of_group);
+  if (of_group == workers) return {};
+  return hybrid_mesh(workers, of_group);
 }
 
 /// The lists of modules to prefetch, if more than one group is gathered ahead.
@@ -144,11 +145,10 @@ std::string micro_batches(const EmitRequest& request, const Behaviour& behaviour
           : "");
 }
 
-std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, const EmitRequest& request) {
-  const bool is_half = has_policy(request);
-  const std::string mesh_line = mesh(request, behaviour);
-  std::string out = is_half ? "import torch\n" : "";
-  out += fmt::format(
+/// Imports, and what all calls use.
+std::string preamble(const EmitRequest& request, bool has_mesh) {
+  return fmt::format(
+      "{}"
       "from torch import nn\n"
       "{}"
       "from torch.distributed.fsdp import {}fully_shard  # PyTorch 2.6 or later\n"
@@ -158,10 +158,33 @@ std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, c
       "    return [p for c in module.children() for p in parts(c)] if is_container else [module]\n"
       "\n"
       "modules = dict(model.named_modules())\n"
-      "{}{}"
-      "for names, reshards in [  # reshards: released after forward and gathered again before backward\n",
-      mesh_line.empty() ? "" : "from torch.distributed.device_mesh import init_device_mesh\n",
-      is_half ? "MixedPrecisionPolicy, " : "", mesh_line, policy(request));
+      "{}",
+      has_policy(request) ? "import torch\n" : "",
+      has_mesh ? "from torch.distributed.device_mesh import init_device_mesh\n" : "",
+      has_policy(request) ? "MixedPrecisionPolicy, " : "", policy(request));
+}
+
+/// Wraps the experts that no other worker has, so that the calls for the modules around them leave them out.
+std::string wraps_of_one_worker(const EmitRequest& request, const Experts& experts) {
+  if (experts.of_one_worker.empty()) return "";
+  const Mesh mesh = group_mesh(*request.division, true, 1);
+  return fmt::format(
+      "{}"
+      "for name in {}:  # experts that no other worker has\n"
+      "    for module in parts(modules[name]):\n"
+      "        fully_shard(module, mesh={}{})\n"
+      "        module.set_gradient_divide_factor({})  # the mean over all samples; PyTorch 2.8 or later\n",
+      mesh.line(), list_in_quotes(experts.of_one_worker), mesh.argument(),
+      has_policy(request) ? ", mp_policy=policy" : "", request.division->data);
+}
+
+std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, const EmitRequest& request) {
+  const Experts experts = experts_of(request);
+  const std::optional<Mesh> mesh = mesh_of(request, behaviour);
+  std::string out = experts.are_planned_before ? "" : preamble(request, mesh.has_value());
+  if (mesh) out += mesh->line();
+  out += wraps_of_one_worker(request, experts);
+  out += "for names, reshards in [  # reshards: released after forward and gathered again before backward\n";
   const std::vector<bool> reshards = reshards_of(behaviour, calls.size());
   bool root_reshards = false;
   for (const Wrap& call : calls)
@@ -169,15 +192,24 @@ std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, c
       out += fmt::format("    ({}, {}),\n", list_in_quotes(call.modules), python_bool(reshards[call.group]));
     else
       root_reshards = reshards[call.group];
-  const std::string more_arguments =
-      fmt::format("{}{}", mesh_line.empty() ? "" : ", mesh=mesh", is_half ? ", mp_policy=policy" : "");
+  const std::string more_arguments = fmt::format("{}{}", mesh ? ", mesh=" + mesh->argument() : "",
+                                                 has_policy(request) ? ", mp_policy=policy" : "");
+  out += "]:\n";
+  if (request.division != nullptr && request.division->of_experts)
+    out += fmt::format(
+        "    units = [p for name in names for p in parts(modules[name])]\n"
+        "    fully_shard(units, reshard_after_forward=reshards{})\n"
+        "    units[0].set_gradient_divide_factor({})  # the mean over all samples; PyTorch 2.8 or later\n",
+        more_arguments, request.division->data);
+  else
+    out += fmt::format(
+        "    fully_shard([p for name in names for p in parts(modules[name])], "
+        "reshard_after_forward=reshards{})\n",
+        more_arguments);
+  if (experts.are_planned_alone) return out + prefetch_lists(calls, behaviour);
   return out +
-         fmt::format(
-             "]:\n"
-             "    fully_shard([p for name in names for p in parts(modules[name])], "
-             "reshard_after_forward=reshards{0})\n"
-             "fully_shard(model, reshard_after_forward={1}{0})\n",
-             more_arguments, python_bool(root_reshards)) +
+         fmt::format("fully_shard(model, reshard_after_forward={}{})\n", python_bool(root_reshards),
+                     more_arguments) +
          prefetch_lists(calls, behaviour) + more_scatters(behaviour) + micro_batches(request, behaviour);
 }
 
@@ -189,9 +221,21 @@ void add_notes(Report& report, const std::vector<Wrap>& calls) {
         fmt::format("{} of the {} groups join modules without a parent of their own, which FSDP1 cannot.",
                     joined, calls.size()));
   report.note("Module names are the tensors' without their last part.");
+  if (const Division* division = report.request().division; division != nullptr) {
+    if (division->pipeline > 1) report.note("`model` is this part of the model alone.");
+    if (division->expert > 1)
+      report.note("torch.nn.utils.clip_grad_norm_() takes parameters of one mesh: clip by the norm of both.");
+  }
   const PlanFile& plan = report.request().plan;
   if (plan.pipeline == "sharded" && plan.options.prefetch == 0U)
     report.note("FSDP gathers one group ahead; the plan gathers none.");
+}
+
+/// The mesh of the plan's workers, where the text makes one.
+ordered_json mesh_json(const Mesh& mesh) {
+  return {{"sizes", mesh.sizes},
+          {"names", mesh.names},
+          {"spanned", mesh.spanned.empty() ? mesh.names : mesh.spanned}};
 }
 
 ordered_json calls_json(const std::vector<Wrap>& calls) {
@@ -206,15 +250,18 @@ Emission emit_fsdp(const EmitRequest& request) {
   report.made(made.groups, made.whys);
   add_notes(report, made.calls);
   const Behaviour& behaviour = report.behaviour();
+  const bool has_experts = request.division != nullptr && request.division->expert > 1;
+  ordered_json json = {{"fully_shard", calls_json(made.calls)},
+                       {"groups", sizes_json(request.workload, made.groups)},
+                       {"reshards", reshards_of(behaviour, made.groups.size())},
+                       {"prefetch", behaviour.options.prefetch.value_or(1)},
+                       {"scatters_in_flight", behaviour.options.scatters_in_flight.value_or(1)},
+                       {"micro_batches", request.accumulation_steps},
+                       {"kept_between_micro_batches", keeps_between_batches(request, behaviour)}};
+  if (const auto mesh = mesh_of(request, behaviour)) json["mesh"] = mesh_json(*mesh);
+  json["least_pytorch"] = has_experts ? "2.8" : "2.6";
   return {.text = report.heading() + python(made.calls, behaviour, request) + report.remarks(),
-          .json = report.json({{"fully_shard", calls_json(made.calls)},
-                               {"groups", sizes_json(request.workload, made.groups)},
-                               {"reshards", reshards_of(behaviour, made.groups.size())},
-                               {"prefetch", behaviour.options.prefetch.value_or(1)},
-                               {"scatters_in_flight", behaviour.options.scatters_in_flight.value_or(1)},
-                               {"micro_batches", request.accumulation_steps},
-                               {"kept_between_micro_batches", keeps_between_batches(request, behaviour)},
-                               {"least_pytorch", "2.6"}})};
+          .json = report.json(json)};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -44,6 +45,7 @@ struct Modules {
   std::vector<std::string> owners;      ///< by gradient, in backward order
   std::map<std::string, Span> owned;    ///< from a module's first own gradient to its last
   std::map<std::string, Span> covered;  ///< the same, including all modules below
+  std::set<std::string> shared = {};    ///< hold gradients of another process group, too
 
   Modules(const Workload& workload, Nesting its_nesting) : nesting(its_nesting) {
     const auto add = [](std::map<std::string, Span>& spans, const std::string& module, std::uint32_t i) {
@@ -146,7 +148,7 @@ std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
     std::string largest = modules.owners[i];
     for (std::string module = largest; !module.empty();) {
       module = parent_of(module);
-      if (!modules.is_named(module)) break;
+      if (!modules.is_named(module) || modules.shared.contains(module)) break;
       const Span& span = modules.covered.at(module);
       if (group.begin <= span.begin && span.end <= group.end) largest = module;
     }
@@ -260,6 +262,17 @@ Wraps wraps_for(const Modules& modules, Groups& groups) {
   }
 }
 
+/// The workload with the gradients of the first that the second does not have.
+Workload without(const Workload& all, const Workload& some) {
+  std::set<std::pair<std::uint32_t, std::uint32_t>> taken;
+  for (const Gradient& gradient : some.gradients) taken.insert({gradient.layer, gradient.tensor});
+  Workload out = all;
+  std::erase_if(out.gradients, [&](const Gradient& gradient) {
+    return taken.contains({gradient.layer, gradient.tensor});
+  });
+  return out;
+}
+
 std::vector<std::string> whys(const Modules& modules, const Groups& planned) {
   const std::vector<std::uint32_t> alone = modules.alone();
   std::vector<std::string> out;
@@ -292,8 +305,24 @@ Groups formed_by_modules(const Workload& workload, Groups groups, Nesting nestin
   return made_by(modules, wraps_for(modules, groups).calls);
 }
 
+std::vector<std::string> modules_of_others(const Workload& part, const Workload& workload) {
+  const Workload others = without(part, workload);
+  std::vector<std::string> out;
+  for (std::uint32_t i = others.gradient_count(); i-- > 0;) {
+    std::string module = module_of(others, i);
+    if (std::find(out.begin(), out.end(), module) == out.end()) out.push_back(std::move(module));
+  }
+  return out;
+}
+
 ModuleGroups module_groups(const Report& report, Nesting nesting) {
-  const Modules modules(report.request().workload, nesting);
+  Modules modules(report.request().workload, nesting);
+  // modules of experts are taken first, so that all others can be taken by the modules around them
+  if (const Division* division = report.request().division; division != nullptr && division->of_experts)
+    for (std::string module : modules_of_others(division->part, report.request().workload)) {
+      modules.shared.insert("");
+      for (; !module.empty(); module = parent_of(module)) modules.shared.insert(module);
+    }
   ModuleGroups out;
   out.groups = whole_modules(report, modules);
   out.calls = wraps_for(modules, out.groups).calls;

@@ -40,6 +40,10 @@ ModuleUnits module_units(const Workload& workload, Nesting nesting);
 /// of several groups cannot be told apart.
 Groups formed_by_modules(const Workload& workload, Groups groups, Nesting nesting);
 
+/// The modules that own gradients of the part of the model which this workload does not have, in forward
+/// order: those of its other process groups.
+std::vector<std::string> modules_of_others(const Workload& part, const Workload& workload);
+
 /// The groups nearest to the plan's that do not cut a module; of the two sides of a boundary inside a module,
 /// the one where the iteration takes less under the report's behaviour.
 ModuleGroups module_groups(const Report& report, Nesting nesting = Nesting::allowed);

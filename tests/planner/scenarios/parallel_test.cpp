@@ -83,7 +83,9 @@ TEST_CASE("scenario: a plan for a stage says how many workers shard, and its emi
                                                         .scatters_in_flight = 1,
                                                         .shard_workers = 2});
   }
-  CHECK(found.emission->text.find(R"(init_device_mesh("cuda", (4, 2))") != std::string::npos);
+  CHECK(found.emission->text.find(
+            R"raw(init_device_mesh("cuda", (2, 4, 2), mesh_dim_names=("pp", "replicate", "shard")))raw") !=
+        std::string::npos);
 }
 
 TEST_CASE("scenario: an emission for stages prices each in the whole job, and other targets refuse them") {
@@ -103,6 +105,92 @@ TEST_CASE("scenario: an emission for stages prices each in the whole job, and ot
   CHECK_THROWS_WITH_AS(
       emission("ddp"),
       "--emit: expected one of fsdp, megatron for a scenario with the key parallel, got 'ddp'",
+      core::InputError);
+}
+
+/// Two blocks of two dense tensors and two of experts; the network has no levels.
+scenarios::Scenario with_experts(const std::string& workers, const std::string& parallel) {
+  std::string text = scenario(R"(, "schedules": [{"name": "fsdp2", "fusion": {"kind": "layers", "count": 1},
+      "reshard_after_forward": false}])",
+                              parallel);
+  text.replace(text.find(R"("workers": 4)"), 12, R"("workers": )" + workers);
+  for (const std::string layer : {"a", "b"}) {
+    const std::string tensor = R"({"name": ")" + layer + R"(.w", "elements": 10})";
+    std::string replacement;
+    for (const std::string name : {".attention.w", ".moe.gate.w", ".moe.experts.w1", ".moe.experts.w2"})
+      replacement += (replacement.empty() ? R"({"name": ")" : R"(, {"name": ")") + layer + name +
+                     R"(", "elements": 20})";
+    text.replace(text.find(tensor), tensor.size(), replacement);
+  }
+  return scenarios::read_scenario(core::Field::parse(text, "s.json"), true);
+}
+
+planner::Emission fsdp_of(const scenarios::Scenario& scenario) {
+  return *scenarios::divided_plan(scenario, scenario.workers.front(), scenario.schedules.front(), "fsdp")
+              .emission;
+}
+
+// As torchtitan does: experts first, on a mesh of their own, then the modules around them.
+TEST_CASE("scenario: experts are wrapped once, on their own mesh, before the modules around them") {
+  const planner::Emission emission =
+      fsdp_of(with_experts("32", R"({"tensor": 2, "pipeline": 2, "expert": 4, "expert_tensors": ["experts"],
+                             "stages": {"schedule": "1f1b", "micro_batches": 2}})"));
+  const nlohmann::ordered_json& stages = emission.json["stages"];
+  REQUIRE(stages.size() == 4);
+  CHECK(stages[0]["process_group"] == "expert");
+  CHECK(stages[0]["fully_shard"].dump() == R"([["a.moe.experts"]])");
+  CHECK(stages[0]["mesh"].dump() ==
+        R"({"sizes":[2,2,4,2],"names":["pp","expert_dp","ep","tp"],"spanned":["expert_dp"]})");
+  CHECK(stages[1]["process_group"] == "dense");
+  CHECK(stages[1]["fully_shard"].dump() == R"([[""]])");
+  CHECK(stages[1]["mesh"].dump() == R"({"sizes":[2,8,2],"names":["pp","dp","tp"],"spanned":["dp"]})");
+  const std::string first = emission.text.substr(0, emission.text.find("# stage 1"));
+  const auto position = [&](const std::string& part) {
+    CAPTURE(part);
+    const std::size_t at = first.find(part);
+    REQUIRE(at != std::string::npos);
+    CHECK(first.find(part, at + 1) == std::string::npos);
+    return at;
+  };
+  const std::size_t experts = position(
+      R"raw(expert_mesh = init_device_mesh("cuda", (2, 2, 4, 2), mesh_dim_names=("pp", "expert_dp", "ep", "tp"))
+for names, reshards in [  # reshards: released after forward and gathered again before backward
+    (["a.moe.experts"], False),
+]:
+    units = [p for name in names for p in parts(modules[name])]
+    fully_shard(units, reshard_after_forward=reshards, mesh=expert_mesh["expert_dp"])
+    units[0].set_gradient_divide_factor(8)  # the mean over all samples; PyTorch 2.8 or later
+)raw");
+  const std::size_t dense = position(
+      R"raw(dense_mesh = init_device_mesh("cuda", (2, 8, 2), mesh_dim_names=("pp", "dp", "tp"))
+for names, reshards in [  # reshards: released after forward and gathered again before backward
+]:
+    fully_shard([p for name in names for p in parts(modules[name])], reshard_after_forward=reshards, mesh=dense_mesh["dp"])
+fully_shard(model, reshard_after_forward=False, mesh=dense_mesh["dp"])
+)raw");
+  CHECK(position("modules = dict(model.named_modules())") < experts);
+  CHECK(experts < dense);
+}
+
+TEST_CASE("scenario: experts that no other worker has are kept out of the groups of the others") {
+  const planner::Emission emission =
+      fsdp_of(with_experts("4", R"({"expert": 4, "expert_tensors": ["experts"]})"));
+  REQUIRE(emission.json["stages"].size() == 1);
+  CHECK(emission.json["stages"][0]["fully_shard"].dump() == R"([["b"],["a"]])");
+  CHECK(emission.text.find(
+            R"raw(expert_mesh = init_device_mesh("cuda", (1, 4), mesh_dim_names=("expert_dp", "ep"))
+for name in ["a.moe.experts", "b.moe.experts"]:  # experts that no other worker has
+    for module in parts(modules[name]):
+        fully_shard(module, mesh=expert_mesh["expert_dp"])
+        module.set_gradient_divide_factor(4)  # the mean over all samples; PyTorch 2.8 or later
+)raw") != std::string::npos);
+}
+
+TEST_CASE("scenario: experts in a module with other tensors cannot be wrapped") {
+  CHECK_THROWS_WITH_AS(
+      fsdp_of(with_experts("8", R"({"expert": 4, "expert_tensors": ["w1"]})")),
+      "--emit: expected experts in modules that hold nothing else, as fully_shard() takes whole modules, got "
+      R"("a.moe.experts")",
       core::InputError);
 }
 
