@@ -370,9 +370,13 @@ std::optional<double> emitted_us(std::string_view target, const Scenario& scenar
   const Setting setting = setting_of(scenario, workers, schedule);
   const planner::Run run = planner::run(setting, schedule);
   const planner::PlanFile plan = planner::make_plan(setting, schedule, run);
-  return emit(target, scenario, setting, schedule, plan, run.groups)
-      .json["makes"]["iteration_us"]
-      .get<double>();
+  try {
+    return emit(target, scenario, setting, schedule, plan, run.groups)
+        .json["makes"]["iteration_us"]
+        .get<double>();
+  } catch (const core::InputError&) {  // the framework cannot have this plan
+    return std::nullopt;
+  }
 }
 
 Planned plan_for_target(const Scenario& scenario, std::int64_t workers, const Schedule& given,

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "core/errors.hpp"
 #include "planner/emit/emit.hpp"
 #include "planner/emit/emitters/caps.hpp"
 #include "planner/emit/emitters/report.hpp"
@@ -372,10 +373,30 @@ TEST_CASE("behaviour: Megatron-LM and DeepSpeed are told in which type gradients
 
 TEST_CASE(
     "behaviour: under accumulation DeepSpeed gets the stage that communicates in the last micro-batch") {
-  const Planned planned(three(), support::fuse(R"("none")", three()), R"({"pipeline": "zero"})");
+  const Planned planned(three(), support::fuse(R"("none")", three()), R"("wfbp")");
   CHECK(planned.emit("deepspeed", 1).text.find("\"stage\": 2") != std::string::npos);
   CHECK(planned.emit("deepspeed", 4).text.find("\"stage\": 1") != std::string::npos);
   CHECK(planned.emit("deepspeed", 4).text.find("in each of the 4 micro-batches") != std::string::npos);
+}
+
+TEST_CASE("behaviour: DeepSpeed gets the stage of the plan, and what it cannot do is refused") {
+  const auto emission = [](const char* schedule, std::int64_t accumulation_steps) {
+    return Planned(three(), support::fuse(R"("none")", three()), schedule)
+        .emit("deepspeed", accumulation_steps)
+        .text;
+  };
+  const char* const second = R"({"pipeline": "zero", "stage": 2})";
+  CHECK(emission(R"({"pipeline": "zero"})", 1).find("\"stage\": 1,") != std::string::npos);
+  CHECK(emission(R"({"pipeline": "zero"})", 4).find("\"stage\": 1,") != std::string::npos);
+  CHECK(emission(second, 1).find("\"stage\": 2,") != std::string::npos);
+  CHECK_THROWS_WITH_AS(emission(second, 4),
+                       "--emit: expected a plan of stage 1, as stage 2 of DeepSpeed reduces in each of the 4 "
+                       "micro-batches, got one of stage 2",
+                       core::InputError);
+  CHECK_THROWS_WITH_AS(emission(R"({"pipeline": "sharded"})", 1),
+                       "--emit: expected a plan of ZeRO stage 1 or 2, as it is not known what stage 3 of "
+                       "DeepSpeed makes of a plan, got one of pipeline sharded, which --emit fsdp takes",
+                       core::InputError);
 }
 
 TEST_CASE(

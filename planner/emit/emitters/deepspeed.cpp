@@ -5,8 +5,11 @@
 // compute stream first waits for the buckets before it (average_tensor). After the step one collective
 // gathers the parameters of each parameter group (runtime/utils.py, all_gather_dp_groups).
 
+#include <cstdint>
+
 #include <fmt/format.h>
 
+#include "core/errors.hpp"
 #include "planner/emit/emitters/one_number.hpp"
 
 namespace planner {
@@ -70,7 +73,7 @@ std::string_view type_name(core::Dtype dtype) {
   return "fp32";
 }
 
-std::string text(std::int64_t number, int stage, const EmitRequest& request) {
+std::string text(std::int64_t number, std::int64_t stage, const EmitRequest& request) {
   return fmt::format(
       "ds_config = {{\n"
       "    \"zero_optimization\": {{\n"
@@ -89,11 +92,29 @@ std::string text(std::int64_t number, int stage, const EmitRequest& request) {
           : "");
 }
 
+/// The stage of a plan of `zero`; of others stage 2, or stage 1 where it reduces less often. A plan for
+/// DeepSpeed was priced as these stages whatever its pipeline.
+std::int64_t stage_of(const EmitRequest& request) {
+  const bool accumulates = request.accumulation_steps > 1;
+  if (request.plan.pipeline == "sharded" && request.plan.target != target().name)
+    throw core::InputError(
+        "--emit: expected a plan of ZeRO stage 1 or 2, as it is not known what stage 3 of DeepSpeed makes of "
+        "a plan, got one of pipeline sharded, which --emit fsdp takes");
+  if (request.plan.pipeline != "zero") return accumulates ? 1 : 2;
+  if (accumulates && request.plan.options.stage == 2)
+    throw core::InputError(
+        fmt::format("--emit: expected a plan of stage 1, as stage 2 of DeepSpeed reduces in each of the {} "
+                    "micro-batches, "
+                    "got one of stage 2",
+                    request.accumulation_steps));
+  return request.plan.options.stage;
+}
+
 Emission emit_deepspeed(const EmitRequest& request) {
+  const std::int64_t stage = stage_of(request);
   Report report(target(), request);
   report.note("DeepSpeed takes one number for all groups.");
-  const int stage = request.accumulation_steps > 1 ? 1 : 2;
-  if (stage == 1)
+  if (request.accumulation_steps > 1)
     report.note(fmt::format("Stage 2 would reduce in each of the {} micro-batches; stage 1 does in the last.",
                             request.accumulation_steps));
   return emit_one_number(report, {.key = "reduce_bucket_size",

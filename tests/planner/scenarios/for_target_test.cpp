@@ -210,6 +210,7 @@ TEST_CASE("--for: a plan is emitted as it is, at its price, and no other is fast
         const Schedule own = support::schedule_of(json);
         const planner::Run run = planner::run(scene.setting, own);
         const planner::PlanFile other = planner::make_plan(scene.setting, own, run);
+        if (name == "deepspeed" && other.pipeline == "sharded") continue;  // it does not have such a plan
         Prices prices(scene.setting, own, {});
         const planner::Emission emitted =
             planner::emit(name, {.plan = other,
