@@ -115,6 +115,7 @@ scenarios::Scenario scenario_of_plan(const core::Field& field, const Inputs& inp
   scenarios::Scenario out = scenarios::read_scenario(core::Field::parse(text, options.plan));
   out.schedules = {schedule_of_plan(plan, field, file_name(options.plan))};
   out.conditions.data_types = plan.data_types;
+  out.conditions.recompute = plan.recompute;  // of which the profile has the times
   return out;
 }
 

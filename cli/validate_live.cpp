@@ -148,6 +148,8 @@ live::RunSpec spec_of_plan(const Options& options, const Field& file) {
   spec.conditions.data_types = plan.data_types;
   spec.workers = options.workers > 0 ? options.workers : static_cast<std::uint32_t>(plan.workers);
   set_profile(options, spec);
+  // a profile that is given with a plan has the times of what is computed again; real layers do not do it
+  if (!spec.layers) spec.conditions.recompute = plan.recompute;
   if (spec.layers) live::order_tensors(spec.profile, tensor_order(plan));
   return spec;
 }

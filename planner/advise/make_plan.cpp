@@ -36,6 +36,7 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   plan.all_reduce = setting.costs.algorithm();
   plan.compressor = schedule.compressor;
   plan.data_types = setting.conditions.data_types;
+  plan.recompute = setting.conditions.recompute;
   plan.selective = schedule.selective;
   if (run.proof) {
     // the proof assumes closed costs

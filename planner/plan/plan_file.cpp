@@ -1,5 +1,6 @@
 #include "planner/plan/plan_file.hpp"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.hpp"
@@ -51,9 +52,16 @@ void read_predicted(const Field& field, PlanFile& plan) {
 void allow_plan_keys(const Field& field, const Pipeline& pipeline) {
   std::vector<std::string_view> keys = {"format", "version", "model", "workers", "pipeline", "target"};
   keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
-  keys.insert(keys.end(), {"collectives", "compression", "data_types", "selective", "optimality",
+  keys.insert(keys.end(), {"collectives", "compression", "data_types", "recompute", "selective", "optimality",
                            "largest_front", "optimality_gap_us", "predicted", "groups"});
   field.allow_only(keys);
+}
+
+/// The form that read_recompute() reads.
+ordered_json recompute_json(const Recompute& recompute) {
+  ordered_json out = "blocks";
+  if (recompute.layers > 0) out = {{"layers", recompute.layers}};
+  return out;
 }
 
 }  // namespace
@@ -70,6 +78,7 @@ PlanFile read_plan_file(const Field& field) {
   plan.all_reduce = read_collectives(field.at("collectives"));
   plan.compressor = read_compressor(field.at("compression"));
   if (const auto types = field.find("data_types")) plan.data_types = read_data_types(*types);
+  if (const auto recompute = field.find("recompute")) plan.recompute = read_recompute(*recompute);
   if (const auto selective = field.find("selective")) plan.selective = selective->boolean();
   const bool exact = field.at("optimality").one_of({"exact", "heuristic"}) == "exact";
   plan.optimality = exact ? Optimality::exact : Optimality::heuristic;
@@ -93,6 +102,7 @@ std::string plan_text(const PlanFile& plan) {
   out["collectives"] = {{"all_reduce", algorithm_json(plan.all_reduce)}};
   out["compression"] = compressor_json(plan.compressor);
   if (plan.data_types.any()) out["data_types"] = data_types_json(plan.data_types);
+  if (plan.recompute) out["recompute"] = recompute_json(*plan.recompute);
   if (plan.selective) out["selective"] = true;
   out["optimality"] = plan.optimality == Optimality::exact ? "exact" : "heuristic";
   if (plan.largest_front > 0) out["largest_front"] = plan.largest_front;
@@ -118,6 +128,26 @@ std::string plan_text(const PlanFile& plan) {
     out["groups"].push_back(std::move(item));
   }
   return core::json_text(out);
+}
+
+std::string data_types_words(const DataTypes& types) {
+  std::string out;
+  const auto add = [&](std::string_view use, std::optional<core::Dtype> type) {
+    if (type) out += fmt::format("{}{} {}", out.empty() ? "" : ", ", use, core::name(*type));
+  };
+  add("reduce", types.reduce);
+  add("gather", types.gather);
+  add("gradients", types.gradients);
+  add("parameters", types.parameters);
+  add("master", types.master);
+  return out.empty() ? "those of the profile" : out;
+}
+
+std::string recompute_words(const std::optional<Recompute>& recompute) {
+  if (!recompute) return "none";
+  return recompute->layers == 0
+             ? "blocks"
+             : fmt::format("runs of {} layer{}", recompute->layers, recompute->layers == 1 ? "" : "s");
 }
 
 }  // namespace planner

@@ -14,6 +14,7 @@
 #include "planner/cost/compressor.hpp"
 #include "planner/cost/transfers.hpp"
 #include "planner/job/data_types.hpp"
+#include "planner/job/recompute.hpp"
 #include "planner/pipeline/pipeline.hpp"
 
 namespace planner {
@@ -49,8 +50,9 @@ struct PlanFile {
   std::string target = {};  ///< the framework as which it was planned and predicted; empty: as its pipeline
   Algorithm all_reduce;
   Compressor compressor;
-  DataTypes data_types = {};  ///< of the job, as far as they are not the profile's
-  bool selective = false;     ///< groups that arrive sooner uncompressed are sent uncompressed
+  DataTypes data_types = {};                ///< of the job, as far as they are not the profile's
+  std::optional<Recompute> recompute = {};  ///< which layers of the job are checkpointed
+  bool selective = false;                   ///< groups that arrive sooner uncompressed are sent uncompressed
   Optimality optimality = Optimality::heuristic;
   std::int64_t largest_front = 0;  ///< exact planner: prefixes kept at one cut; 0 for other fusions
   double optimality_gap_us = 0;    ///< exact planner: bound on the loss if a front was truncated
@@ -65,5 +67,11 @@ struct PlanFile {
 PlanFile read_plan_file(const core::Field& field);
 
 std::string plan_text(const PlanFile& plan);
+
+/// Element types in words, such as "reduce float32, gather bfloat16"; "those of the profile" if none is
+/// given.
+std::string data_types_words(const DataTypes& types);
+/// "blocks", "runs of 4 layers" or "none".
+std::string recompute_words(const std::optional<Recompute>& recompute);
 
 }  // namespace planner

@@ -46,6 +46,7 @@ PlanFile whole_plan(const Scenario& scenario, const Schedule& schedule, const Pa
   out.options = schedule.options;
   out.all_reduce = all_reduce(scenario, schedule);
   out.data_types = scenario.conditions.data_types;
+  out.recompute = scenario.conditions.recompute;
   out.optimality = run.is_exact ? planner::Optimality::exact : planner::Optimality::heuristic;
   out.iteration_us = run.metrics.iteration_us;
   out.lower_bound_us =

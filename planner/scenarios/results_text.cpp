@@ -421,6 +421,9 @@ std::string plan_table(const planner::PlanFile& plan) {
                   : plan.optimality_gap_us > 0
                       ? fmt::format("heuristic: a better one may save {} ms", ms(plan.optimality_gap_us))
                       : "heuristic");
+  if (plan.data_types.any() || plan.recompute)
+    out += fmt::format("data types: {}; recompute: {}\n\n", planner::data_types_words(plan.data_types),
+                       planner::recompute_words(plan.recompute));
   std::vector<std::vector<std::string>> rows = {{"group", "tensors", "size", "in backward order", ""}};
   for (std::size_t i = 0; i < plan.groups.size(); ++i)
     rows.push_back({fmt::to_string(i + 1), fmt::to_string(plan.groups[i].tensors.size()),

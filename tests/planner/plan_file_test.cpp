@@ -91,6 +91,48 @@ TEST_CASE("plan: the text is the contract's, and holds the numbers worked by han
   CHECK(json == expected);
 }
 
+TEST_CASE("plan: it records what is computed again, and warns where it is used with other conditions") {
+  const core::Profile profile = profile_of({{2, 5, {10}}, {3, 4, {20}}});
+  const auto scene_with = [&](std::optional<core::Dtype> reduce, std::optional<Recompute> recompute) {
+    Conditions conditions;
+    conditions.data_types.reduce = reduce;
+    conditions.recompute = recompute;
+    return Scene(profile, pair_of(2, 0.1), 2, conditions);
+  };
+  const auto warnings = [](const Scene& scene, const PlanFile& plan) {
+    std::vector<std::string> out;
+    const Run run =
+        scene.run(schedule_of(R"({"fusion": {"kind": "plan", "file": )" + plan_text(plan) + "}}"));
+    for (const Warning& warning : run.warnings) out.push_back(warning.text);
+    return out;
+  };
+  const auto usual = scene_with({}, {});
+  const auto same = scene_with(core::Dtype::float32, {});
+  const auto half = scene_with(core::Dtype::bfloat16, {});
+  const auto blocks = scene_with({}, Recompute{});
+  const auto runs = scene_with({}, Recompute{.layers = 1});
+  const Schedule wfbp = schedule_of(R"("wfbp")");
+  const PlanFile of_half = read(plan_text(plan_of(half, wfbp)));
+  CHECK(of_half.data_types.reduce == core::Dtype::bfloat16);
+  CHECK(warnings(half, of_half).empty());
+  CHECK(
+      warnings(usual, of_half) ==
+      std::vector<std::string>{"the plan for model 'm' was made for data types reduce bfloat16, and is used "
+                               "with those of the profile"});
+  CHECK(warnings(usual, plan_of(same, wfbp)).empty());
+  for (const Scene* scene : {&blocks, &runs}) {
+    const PlanFile plan = read(plan_text(plan_of(*scene, wfbp)));
+    CHECK(plan.recompute == scene->setting.conditions.recompute);
+    CHECK(warnings(*scene, plan).empty());
+  }
+  CHECK(warnings(runs, plan_of(blocks, wfbp)) ==
+        std::vector<std::string>{
+            "the plan for model 'm' was made for recompute blocks, and is used with runs of 1 layer"});
+  CHECK(warnings(usual, plan_of(blocks, wfbp)) ==
+        std::vector<std::string>{
+            "the plan for model 'm' was made for recompute blocks, and is used with none"});
+}
+
 TEST_CASE("plan: only the optimal fusion is called exact") {
   const Scene scene(profile_of({{2, 5, {10}}, {3, 4, {20}}}), pair_of(2, 0.1));
   for (const Preset& preset : presets()) {
@@ -222,7 +264,8 @@ TEST_CASE("plan: what is not a plan is refused") {
        "'not_before_us'?"},
       {R"({"group": []})",
        "p.json: /group: expected a key among format, version, model, workers, pipeline, target, collectives, "
-       "compression, data_types, selective, optimality, largest_front, optimality_gap_us, predicted, groups, "
+       "compression, data_types, recompute, selective, optimality, largest_front, optimality_gap_us, "
+       "predicted, groups, "
        "got "
        "'group', "
        "did you "

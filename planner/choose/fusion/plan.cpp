@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -97,6 +98,13 @@ std::string value_of(const nlohmann::ordered_json& options, std::string_view key
   return found == options.end() ? "its default" : found->dump();
 }
 
+/// The types without those that are the profile's, as which absent ones count.
+DataTypes without_usual(DataTypes types, core::Dtype profile) {
+  for (std::optional<core::Dtype>* type : {&types.reduce, &types.gather, &types.gradients, &types.parameters})
+    if (*type == profile) type->reset();
+  return types;
+}
+
 /// Warns if the plan was made for other inputs: its groups may be used anywhere, but its prediction holds
 /// only for its own inputs.
 std::vector<Warning> compare(const PlanFile& plan, const FusionRequest& request) {
@@ -109,6 +117,11 @@ std::vector<Warning> compare(const PlanFile& plan, const FusionRequest& request)
   tell("pipeline", plan.pipeline, request.pipeline.name);
   tell("all-reduce", plan.all_reduce.name, request.costs.algorithm().name);
   tell("compression", plan.compressor.name, request.transfers.front().transfer().compressor.name);
+  const core::Dtype own = request.workload.profile->dtype;
+  const Conditions& conditions = request.setting.conditions;
+  tell("data types", data_types_words(without_usual(plan.data_types, own)),
+       data_types_words(without_usual(conditions.data_types, own)));
+  tell("recompute", recompute_words(plan.recompute), recompute_words(conditions.recompute));
   tell("workers", fmt::to_string(plan.workers), fmt::to_string(request.costs.workers()));
   if (!plan.target.empty()) {
     const std::string text = fmt::format(
