@@ -354,4 +354,22 @@ std::vector<RelaxedPlan> MemoryBound::best(std::int64_t memory) const {
   return out;
 }
 
+std::optional<Time> MemoryBound::least_channel_time(std::int64_t memory) const {
+  const std::size_t count = units_.size() - 1;
+  const std::int64_t batches = setting_.conditions.accumulation_steps;
+  std::vector<Time> least(count + 1, Time::max());  // by number of units
+  least[0] = Time::zero();
+  for (std::size_t begin = 0; begin < count; ++begin) {
+    if (least[begin] == Time::max()) continue;
+    for (std::size_t end = begin + 1; end <= count; ++end) {
+      const Range& own = range(begin, end);
+      if (lasting_ + own.in_backward > memory) break;  // and so does what is longer
+      least[end] = std::min(least[end], least[begin] + batches * own.gather + own.reduce);
+    }
+  }
+  if (least[count] == Time::max()) return {};
+  const Extras& extras = setting_.extras;
+  return extras.read + least[count] + extras.lars + extras.lars_gather + extras.update;
+}
+
 }  // namespace planner

@@ -32,6 +32,11 @@ class MemoryBound {
   /// gathering ahead that fits.
   std::vector<RelaxedPlan> best(std::int64_t memory) const;
 
+  /// What the channel of collectives is busy for in an iteration of any plan that takes no more than this
+  /// memory, with what comes before and after it; found sooner than the best plans, and less. None if no plan
+  /// takes as little.
+  std::optional<sim::Time> least_channel_time(std::int64_t memory) const;
+
   /// No plan takes less memory.
   std::int64_t least_memory() const { return least_memory_; }
 

@@ -16,20 +16,20 @@
 namespace planner {
 
 struct ShardedPlan {
-  Groups groups;            ///< of whole units of the front
-  PipelineOptions options;  ///< with prefetch, backward_prefetch and kept_groups
+  Groups groups;
+  PipelineOptions options;            ///< with prefetch, backward_prefetch and kept_groups
+  std::string_view units = "layers";  ///< what its groups consist of: whole "blocks", "layers" or "tensors"
   double iteration_us = 0;
   std::int64_t peak_bytes = 0;
-  /// No plan of the front's units whose memory is at most that of this one takes less.
+  /// No plan of such units whose memory is at most that of this one takes less.
   double lower_bound_us = 0;
 };
 
 struct MemoryFront {
   std::int64_t workers = 1;
-  std::vector<ShardedPlan> plans;     ///< by growing memory; each is faster than all before it
-  std::size_t chosen = 0;             ///< the fastest within the scenario's cap, or of all
-  std::int64_t looked_at = 0;         ///< plans simulated
-  std::string_view units = "layers";  ///< what no group divides: "layers" or "blocks"
+  std::vector<ShardedPlan> plans;  ///< by growing memory; each is faster than all before it
+  std::size_t chosen = 0;          ///< the fastest within the scenario's cap, or of all
+  std::int64_t looked_at = 0;      ///< plans simulated
   /// Whether these are the best of all groupings of whole layers, of all numbers of kept groups, and of all
   /// distances of gathering ahead. Otherwise better ones may exist, down to the lower bounds.
   bool is_exact = false;

@@ -339,9 +339,11 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
   check_output("stage-plans", {output_of({"plan", "tests/data/schemas/scenario-parallel.json", "--json"})},
                {"/properties/parts/items: part"});
   check_output("memory-front",
-               {output_of({"plan", "tests/data/schemas/scenario-sharded.json", "--schedule", "fsdp",
+               {output_of({"plan", "tests/data/schemas/scenario-sharded.json", "--schedule", "fsdp2",
                            "--memory-front", "--json"})},
-               {"/properties/units: blocks"});
+               {"/properties/plans/items/properties/units: blocks",
+                "/properties/plans/items/properties/units: tensors", "/properties/plans/items: shard_level",
+                "/properties/plans/items: shard_workers"});
 
   const std::string logs = "tests/data/b-caffe/allreduce";
   // numbers of workers are left out in parts only where there are hundreds of them

@@ -224,6 +224,76 @@ TEST_CASE("memory front: of a larger model it is consistent, and better than wha
   }
 }
 
+/// The schedules of a user who does not ask for a front, under the same options.
+std::vector<Schedule> plain_schedules(const std::string& options, std::size_t layers) {
+  std::vector<Schedule> out;
+  for (const char* fusion : {R"("blocks")", R"("optimal")", R"("all")"})
+    out.push_back(
+        support::schedule_of(fmt::format(R"({{"name": "fsdp", "fusion": {}{}}})", fusion, options)));
+  for (std::size_t count = 1; count <= layers; ++count)
+    out.push_back(support::schedule_of(
+        fmt::format(R"({{"name": "fsdp", "fusion": {{"kind": "layers", "count": {}}}{}}})", count, options)));
+  return out;
+}
+
+TEST_CASE("memory front: no plan of it is beaten by groups of layers, by blocks or by the optimal plan") {
+  for (std::uint32_t seed = 0; seed < support::seeds(60); ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const std::uint32_t layers = 4 + random.below(9);
+    core::Profile profile = random_layers(random, layers);
+    const std::uint32_t in_block = 1 + random.below(4);
+    if (random.one_in(2))
+      for (std::uint32_t i = 0; i < layers; ++i)
+        profile.layers[i].name = fmt::format("h.{}.part{}", i / in_block, i);
+    Conditions conditions = {.iterations = 2, .accumulation_steps = random.between(1, 2)};
+    conditions.memory = MemoryOptions{.optimizer_states = random.between(0, 2)};
+    const Scene scene(profile,
+                      pair_of(static_cast<double>(random.below(60)), random.one_in(2) ? 0.01 : 0.001),
+                      random.between(2, 8), conditions);
+    const std::string options = random.one_in(2)   ? ""
+                                : random.one_in(2) ? R"(, "prefetch": 2)"
+                                                   : R"(, "reshard_after_forward": false)";
+    const MemoryFront front =
+        memory_front(scene.setting, support::schedule_of(fmt::format(R"({{"name": "fsdp"{}}})", options)));
+    for (const Schedule& schedule : plain_schedules(options, layers)) {
+      CAPTURE(schedule.fusion.kind);
+      const Run run = scene.run(schedule);
+      const Point other = point_of(scene, run.groups, schedule.options);
+      CAPTURE(other.bytes);
+      CAPTURE(other.us);
+      for (const ShardedPlan& plan : front.plans) {
+        const bool is_beaten = other.bytes <= plan.peak_bytes && other.us < plan.iteration_us * (1 - 1e-9);
+        CHECK_FALSE(is_beaten);
+        const bool is_bounded = plan.units != "blocks" || schedule.fusion.kind == "blocks";
+        if (is_bounded && other.bytes <= plan.peak_bytes) CHECK(other.us >= plan.lower_bound_us * (1 - 1e-9));
+      }
+      // plans that save less than a ten-thousandth of the memory are left out
+      CHECK(std::any_of(front.plans.begin(), front.plans.end(), [&](const ShardedPlan& plan) {
+        return static_cast<double>(plan.peak_bytes) <= static_cast<double>(other.bytes) * 1.0002 &&
+               plan.iteration_us <= other.us * (1 + 1e-9);
+      }));
+    }
+  }
+}
+
+TEST_CASE("memory front: no plan of whole layers is faster than the bounds of plans of layers") {
+  for (std::uint32_t seed = 0; seed < support::seeds(40); ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Scene scene = random_scene(random, 1 + random.below(4));
+    Groups layers = layers_with_tensors(scene.setting.workload);
+    std::reverse(layers.begin(), layers.end());
+    const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp());
+    const MemoryBound bound(scene.setting, transfers.front(), layers);
+    for (const Point& point : all_points(scene)) {
+      const std::optional<sim::Time> channel = bound.least_channel_time(point.bytes);
+      REQUIRE(channel.has_value());
+      CHECK(sim::to_us(*channel) <= point.us * (1 + 1e-9));
+    }
+  }
+}
+
 TEST_CASE(
     "memory front: the fastest plan within the cap is chosen, and one that nothing keeps to is refused") {
   Conditions conditions = {.iterations = 1, .memory = MemoryOptions{}};
