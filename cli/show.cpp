@@ -18,6 +18,8 @@
 #include "core/json_text.hpp"
 #include "core/model/model.hpp"
 #include "core/text_table.hpp"
+#include "planner/advise/memory_front_text.hpp"
+#include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/scenario.hpp"
 
@@ -50,6 +52,10 @@ std::string plan_summary(const core::Field& file) {
   return scenarios::plan_table(planner::read_plan_file(file));
 }
 
+std::string stage_plans_summary(const core::Field& file) {
+  return scenarios::divided_plan_text(scenarios::read_divided_plan(file));
+}
+
 std::string scenario_summary(const core::Field& file) {
   const scenarios::Scenario scenario = scenarios::read_scenario(file);
   std::vector<std::string> names;
@@ -69,6 +75,8 @@ constexpr Format kFormats[] = {{"fusewise.profile", profile_summary},
                                {"fusewise.compressors", compressors_summary},
                                {"fusewise.model", model_summary},
                                {"fusewise.plan", plan_summary},
+                               {"fusewise.stage-plans", stage_plans_summary},
+                               {"fusewise.memory-front", planner::memory_front_summary},
                                {"fusewise.scenario", scenario_summary}};
 
 /// A row of a list, and the same as JSON.
@@ -323,10 +331,10 @@ void add_show(const Command& program) {
   const Command command = program.add_command("show", "Describe the contents of a file");
   command.footer("Example: fusewise show resnet50");
   command
-      .add_option(
-          "FILE", *path,
-          "a profile, network, compressors, model, plan or scenario file; the name of a bundled one; or "
-          "'scenarios', 'models', 'profiles' or 'networks' for a list of those")
+      .add_option("FILE", *path,
+                  "a profile, network, compressors, model, plan, stage plans, memory front or scenario file; "
+                  "the name of a bundled one; or "
+                  "'scenarios', 'models', 'profiles' or 'networks' for a list of those")
       .required();
   command.add_flag("--json", *json, "print JSON: the list, or the file itself after it has been checked");
   command.on_run([path, json] { show(*path, *json); });

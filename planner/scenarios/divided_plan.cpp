@@ -10,9 +10,11 @@
 
 #include "core/errors.hpp"
 #include "core/json_text.hpp"
+#include "core/limits.hpp"
 #include "core/printable.hpp"
 #include "core/text_table.hpp"
 #include "planner/advise/make_plan.hpp"
+#include "planner/job/registry.hpp"
 #include "planner/parallel/parts.hpp"
 #include "planner/parallel/run.hpp"
 #include "planner/scenarios/supported.hpp"
@@ -265,6 +267,36 @@ std::string divided_plan_json(const DividedPlan& plan) {
                           {"lower_bound_us", plan.whole.lower_bound_us},
                           {"compared_with", std::move(compared)},
                           {"parts", std::move(parts)}});
+}
+
+DividedPlan read_divided_plan(const core::Field& file) {
+  constexpr double kMaxUs = core::kMaxTimeUs * 10;
+  file.check_format("fusewise.stage-plans");
+  file.allow_only({"format", "version", "model", "workers", "pipeline", "exact", "iteration_us",
+                   "lower_bound_us", "compared_with", "parts"});
+  DividedPlan out;
+  out.whole.model = file.at("model").name();
+  out.whole.workers = file.at("workers").integer(1, core::kMaxWorkers);
+  out.whole.pipeline = file.at("pipeline").one_of(planner::names(planner::pipelines()));
+  out.whole.optimality =
+      file.at("exact").boolean() ? planner::Optimality::exact : planner::Optimality::heuristic;
+  out.whole.iteration_us = file.at("iteration_us").number(0, kMaxUs);
+  out.whole.lower_bound_us = file.at("lower_bound_us").number(0, kMaxUs);
+  for (const core::Field& item : file.at("compared_with").items()) {
+    item.allow_only({"schedule", "iteration_us"});
+    out.whole.compared_with.push_back(
+        {.schedule = item.at("schedule").name(), .iteration_us = item.at("iteration_us").number(0, kMaxUs)});
+  }
+  for (const core::Field& item : file.at("parts").non_empty_items()) {
+    item.allow_only({"stage", "part", "process_group", "plan"});
+    PartPlan part = {.stage = item.at("stage").integer(0, core::kMaxWorkers),
+                     .of_experts = item.at("process_group").one_of({"dense", "expert"}) == "expert",
+                     .plan = planner::read_plan_file(item.at("plan"))};
+    if (const auto number = item.find("part")) part.part = number->integer(0, core::kMaxElements);
+    out.parts.push_back(std::move(part));
+  }
+  out.whole.all_reduce = out.parts.front().plan.all_reduce;
+  return out;
 }
 
 }  // namespace scenarios

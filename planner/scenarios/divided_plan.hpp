@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/field.hpp"
 #include "planner/emit/emit.hpp"
 #include "planner/plan/plan_file.hpp"
 #include "planner/scenarios/scenario.hpp"
@@ -36,5 +37,7 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const p
 
 std::string divided_plan_text(const DividedPlan& plan);
 std::string divided_plan_json(const DividedPlan& plan);
+/// Reads and checks what divided_plan_json() writes (`fusewise.stage-plans`); throws InputError.
+DividedPlan read_divided_plan(const core::Field& file);
 
 }  // namespace scenarios

@@ -1,0 +1,60 @@
+// fusewise show through the real program: what `plan` wrote is shown as `plan` printed it.
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace {
+
+using support::Outcome;
+using support::run_program;
+
+const std::string kStages = "tests/data/schemas/scenario-parallel.json";
+const std::string kSharded = "tests/data/schemas/scenario-sharded.json";
+
+std::string output_of(const std::vector<std::string>& arguments) {
+  const Outcome outcome = run_program(arguments);
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  return outcome.out;
+}
+
+TEST_CASE("show: the plans of stages and the fronts that plan writes are shown as it prints them") {
+  const support::TemporaryFolder folder;
+  const std::string stages = folder.put("stages.json", output_of({"plan", kStages, "--json"}));
+  CHECK(output_of({"show", stages}) == output_of({"plan", kStages}));
+  CHECK(output_of({"show", stages, "--json"}) == output_of({"plan", kStages, "--json"}));
+  const std::vector<std::string> front = {"plan", kSharded, "--schedule", "fsdp2", "--memory-front"};
+  std::vector<std::string> as_json = front;
+  as_json.emplace_back("--json");
+  const std::string written = folder.put("front.json", output_of(as_json));
+  CHECK(output_of({"show", written}) == "fastest sharded plans by memory, 4 workers\n\n" + output_of(front));
+}
+
+TEST_CASE("show: what is wrong in these files is refused in one line") {
+  const support::TemporaryFolder folder;
+  const auto refused = [&](const std::vector<std::string>& arguments, const char* patch,
+                           const std::string& message) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(output_of(arguments));
+    json.merge_patch(nlohmann::ordered_json::parse(patch));
+    const std::string file = folder.put("wrong.json", json.dump());
+    const Outcome outcome = run_program({"show", file});
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.err == file + ": " + message + "\n");
+  };
+  const std::vector<std::string> front = {"plan", kSharded, "--schedule", "fsdp", "--memory-front", "--json"};
+  refused(front, R"({"plans": []})", "/plans: expected an array of at least 1 item, got an array of 0 items");
+  refused(front, R"({"plans": [{"peak_bytes": 1, "unit": 2}]})",
+          "/plans/0/unit: expected a key among peak_bytes, iteration_us, lower_bound_us, units, groups, "
+          "prefetch, backward_prefetch, reshard_after_forward, kept_groups, reshard_after_backward, "
+          "scatters_in_flight, shard_workers, shard_level, got 'unit', did you mean 'units'?");
+  refused({"plan", kStages, "--json"}, R"({"parts": [{"stage": 0, "process_group": "dens"}]})",
+          "/parts/0/process_group: expected one of dense, expert, got \"dens\", did you mean 'dense'?");
+}
+
+}  // namespace
