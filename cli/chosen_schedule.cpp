@@ -13,13 +13,13 @@
 
 namespace cli {
 
-void add_plan_options(const Command& command, std::int64_t& workers, const std::string& default_workers,
-                      std::string& schedule) {
+Option add_plan_options(const Command& command, std::int64_t& workers, const std::string& default_workers,
+                        std::string& schedule) {
   command
       .add_option("--workers", workers,
                   fmt::format("number of workers to plan for (default: {})", default_workers))
       .check(range<std::int64_t>(1, 1'000'000));
-  command
+  return command
       .add_option("--schedule", schedule, "schedule that makes the plan: one of the scenario, or a named one")
       .show_default();
 }
@@ -35,6 +35,21 @@ planner::Schedule chosen_schedule(const std::string& name, const scenarios::Scen
                                        fmt::join(known, ", "), core::printable(name),
                                        core::suggestion(name, known)));
   return planner::preset_schedule(name);
+}
+
+planner::Schedule only_sharded_schedule(const scenarios::Scenario& scenario) {
+  std::vector<const planner::Schedule*> found;
+  std::vector<std::string> names;
+  for (const planner::Schedule& schedule : scenario.schedules) {
+    if (schedule.pipeline->program(1, schedule.options).sharding != planner::Sharding::parameters) continue;
+    found.push_back(&schedule);
+    names.push_back(fmt::format("'{}'", core::printable(schedule.name)));
+  }
+  if (found.size() == 1) return *found.front();
+  throw core::InputError(
+      names.empty() ? "--schedule: expected one that shards parameters, as the scenario has none, got nothing"
+                    : fmt::format("--schedule: expected one of {}, which shard parameters, got nothing",
+                                  fmt::join(names, ", ")));
 }
 
 planner::Schedule schedule_of_plan(const planner::PlanFile& plan, const core::Field& file,

@@ -11,13 +11,17 @@
 
 namespace cli {
 
-/// Adds --workers, with `default_workers` in its help, and --schedule.
-void add_plan_options(const Command& command, std::int64_t& workers, const std::string& default_workers,
-                      std::string& schedule);
+/// Adds --workers, with `default_workers` in its help, and --schedule, which is returned.
+Option add_plan_options(const Command& command, std::int64_t& workers, const std::string& default_workers,
+                        std::string& schedule);
 
 /// The schedule of the scenario with this name, otherwise the named schedule of the program. Throws
 /// InputError that names the option --schedule.
 planner::Schedule chosen_schedule(const std::string& name, const scenarios::Scenario& scenario);
+
+/// The only schedule of the scenario that shards parameters. Throws InputError that names the option
+/// --schedule if there are none or several.
+planner::Schedule only_sharded_schedule(const scenarios::Scenario& scenario);
 
 /// The schedule that runs a plan with all its options; `file` is the plan's.
 planner::Schedule schedule_of_plan(const planner::PlanFile& plan, const core::Field& file,

@@ -27,6 +27,7 @@ struct Options {
   std::string scenario;
   std::int64_t workers = 0;
   std::string schedule = "fusewise";
+  bool has_schedule = false;  ///< whether the user chose it
   std::string output;
   bool json = false;
   std::string emit;
@@ -163,7 +164,9 @@ void plan(const Options& options) {
       options.target.empty() && !options.explain && !options.consider && !options.memory_front;
   const scenarios::Scenario scenario =
       scenarios::read_scenario(load_scenario(options.scenario), takes_parallel);
-  const planner::Schedule schedule = chosen_schedule(options.schedule, scenario);
+  const planner::Schedule schedule = options.memory_front && !options.has_schedule
+                                         ? only_sharded_schedule(scenario)
+                                         : chosen_schedule(options.schedule, scenario);
   if (scenario.parallel) return plan_parts(options, scenario, schedule);
   if (options.consider) return consider(options, scenario, schedule);
   if (options.memory_front) return memory_front(options, scenario, schedule);
@@ -208,7 +211,8 @@ void add_plan(const Command& program) {
       .add_option("SCENARIO", options->scenario,
                   "a fusewise.scenario file, or a name that 'fusewise show scenarios' lists")
       .required();
-  add_plan_options(command, options->workers, "that of the scenario, if it has only one", options->schedule);
+  const Option schedule = add_plan_options(command, options->workers,
+                                           "that of the scenario, if it has only one", options->schedule);
   command.add_output("-o,--output", options->output, "also write the plan to this file");
   const Option target =
       command
@@ -238,10 +242,9 @@ void add_plan(const Command& program) {
                                .excludes(explain);
   add_considered(command, *options, considers);
   command
-      .add_flag(
-          "--memory-front", options->memory_front,
-          "print the fastest plans of a sharded schedule for each amount of memory; --output writes the "
-          "fastest within the scenario's memory.cap_bytes")
+      .add_flag("--memory-front", options->memory_front,
+                "print the fastest plans of a sharded schedule for each amount of memory, by default of the "
+                "only one of the scenario; --output writes the fastest within the scenario's memory.cap_bytes")
       .excludes(emit)
       .excludes(target)
       .excludes(explain)
@@ -249,7 +252,10 @@ void add_plan(const Command& program) {
   command.add_flag("--json", options->json,
                    "print JSON: the plan (also with --output), or the result of --emit, --explain, "
                    "--consider-compression or --memory-front");
-  command.on_run([options] { plan(*options); });
+  command.on_run([options, schedule] {
+    options->has_schedule = schedule.is_given();
+    plan(*options);
+  });
 }
 
 }  // namespace cli
