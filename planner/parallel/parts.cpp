@@ -13,12 +13,37 @@ namespace {
 
 double time_of(const core::ProfileLayer& layer) { return layer.forward_us + layer.backward_us; }
 
+/// Layers that no cut divides by default.
+struct Whole {
+  std::int64_t layers = 0;
+  double us = 0;
+};
+
+/// The blocks of the model, told by the names of its layers, and each layer outside of them.
+std::vector<Whole> blocks_and_others(const core::Profile& profile) {
+  std::vector<Whole> out;
+  const std::vector<Segment> blocks = segments_of(profile, Recompute{});
+  auto block = blocks.begin();
+  for (std::uint32_t i = 0; i < profile.layers.size(); ++i) {
+    while (block != blocks.end() && block->last < i) ++block;
+    const bool is_inside = block != blocks.end() && block->first < i;
+    if (!is_inside) out.emplace_back();
+    ++out.back().layers;
+    out.back().us += time_of(profile.layers[i]);
+  }
+  return out;
+}
+
 /// The number of layers of each part for the shortest longest part: a table over the numbers of parts and of
-/// layers before a cut.
-std::vector<std::int64_t> even_cut(const std::vector<core::ProfileLayer>& layers, std::size_t parts) {
+/// units before a cut.
+std::vector<std::int64_t> even_cut(const std::vector<Whole>& units, std::size_t parts) {
   std::vector<double> before = {0};
-  for (const core::ProfileLayer& layer : layers) before.push_back(before.back() + time_of(layer));
-  const std::size_t count = layers.size();
+  std::vector<std::int64_t> layers_before = {0};
+  for (const Whole& unit : units) {
+    before.push_back(before.back() + unit.us);
+    layers_before.push_back(layers_before.back() + unit.layers);
+  }
+  const std::size_t count = units.size();
   constexpr double kNone = std::numeric_limits<double>::infinity();
   std::vector<std::vector<double>> longest(parts + 1, std::vector<double>(count + 1, kNone));
   std::vector<std::vector<std::size_t>> from(parts + 1, std::vector<std::size_t>(count + 1));
@@ -34,10 +59,26 @@ std::vector<std::int64_t> even_cut(const std::vector<core::ProfileLayer>& layers
   std::vector<std::int64_t> out(parts);
   std::size_t end = count;
   for (std::size_t part = parts; part > 0; --part) {
-    out[part - 1] = static_cast<std::int64_t>(end - from[part][end]);
+    out[part - 1] = layers_before[end] - layers_before[from[part][end]];
     end = from[part][end];
   }
   return out;
+}
+
+std::vector<std::int64_t> default_cut(const core::Profile& profile, std::size_t parts) {
+  constexpr double kMaxSteps = 1e9;
+  const std::vector<Whole> units = blocks_and_others(profile);
+  const auto count = static_cast<double>(units.size());
+  if (units.size() < parts)
+    throw core::Unsupported(
+        fmt::format(
+            "the key layers, as the {} blocks and other layers of the model are fewer than its {} parts",
+            units.size(), parts),
+        "none", "/parallel/stages");
+  if (count * count * static_cast<double>(parts) > kMaxSteps)
+    throw core::Unsupported("the number of layers of each part, for a model of so many layers",
+                            fmt::to_string(profile.layers.size()), "/parallel/stages");
+  return even_cut(units, parts);
 }
 
 /// Gives the layers `us` in all, in proportion, or equal shares if they take no time.
@@ -123,16 +164,11 @@ Workload filtered(const Workload& workload, const Wanted& is_wanted) {
 std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel& parallel,
                                     const std::optional<Recompute>& recompute) {
   const auto parts = static_cast<std::size_t>(parallel.parts());
-  constexpr double kMaxSteps = 1e9;
-  const auto layers = static_cast<double>(profile.layers.size());
   if (profile.layers.size() < parts)
     throw core::Unsupported(fmt::format("a model of at least {} layers, one for each part", parts),
                             fmt::to_string(profile.layers.size()), "/profile");
   std::vector<std::int64_t> counts = parallel.stages.layers;
-  if (counts.empty() && layers * layers * static_cast<double>(parts) > kMaxSteps)
-    throw core::Unsupported("the number of layers of each part, for a model of so many layers",
-                            fmt::to_string(profile.layers.size()), "/parallel/stages");
-  if (counts.empty()) counts = even_cut(profile.layers, parts);
+  if (counts.empty()) counts = default_cut(profile, parts);
   const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   if (sum != static_cast<std::int64_t>(profile.layers.size()))
     throw core::Unsupported(fmt::format("the {} layers of the profile in all", profile.layers.size()),

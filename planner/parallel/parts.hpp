@@ -13,11 +13,11 @@
 
 namespace planner {
 
-/// Cuts the layers into parts of neighbours: by `stages.layers`, or so that the longest part is as short as
-/// possible, and of such cuts that with the most layers in the first parts. Times given for a part replace
-/// the profile's in proportion. The last part gets copies of the tied tensors. Each part computes its own
-/// segments again. Throws Unsupported if there are fewer layers than parts, or a tied tensor is not in the
-/// first part or its layer not in the last.
+/// Cuts the layers into parts of neighbours: by `stages.layers`, or between blocks so that the longest part
+/// is as short as possible, and of such cuts that with the most layers in the first parts. Times given for a
+/// part replace the profile's in proportion. The last part gets copies of the tied tensors. Each part
+/// computes its own segments again. Throws Unsupported if there are fewer layers than parts, or fewer blocks
+/// where `stages.layers` is empty, or a tied tensor is not in the first part or its layer not in the last.
 std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel& parallel,
                                     const std::optional<Recompute>& recompute = {});
 

@@ -525,6 +525,29 @@ TEST_CASE("parallel: the longest part is as short as that of any cut") {
   }
 }
 
+// Blocks of 4, 4 and 8 us between layers of 1 and 3 us: two parts take 1 + 4 + 4 and 8 + 3, while a cut
+// within the last block would give 10 and 10.
+TEST_CASE("parallel: by default no part divides a block, and without enough of them layers must be given") {
+  core::Profile profile =
+      profile_of({{0, 1, {4}}, {1, 1, {4}}, {1, 1, {4}}, {2, 2, {4}}, {0, 1, {4}}, {3, 4, {4}}, {1, 2, {4}}});
+  const std::vector<std::string> names = {"wte", "h.0.a", "h.0.b", "h.1.a", "h.2.a", "h.2.b", "head"};
+  for (std::size_t i = 0; i < names.size(); ++i) profile.layers[i].name = names[i];
+  const auto layers_of = [&](std::int64_t pipeline) {
+    std::vector<std::size_t> out;
+    for (const core::Profile& part : parts_of(profile, stages_of(pipeline, 2)))
+      out.push_back(part.layers.size());
+    return out;
+  };
+  CHECK(layers_of(2) == std::vector<std::size_t>{4, 3});
+  CHECK(layers_of(3) == std::vector<std::size_t>{4, 2, 1});
+  CHECK(layers_of(5) == std::vector<std::size_t>{1, 2, 1, 2, 1});
+  CHECK_THROWS_WITH_AS(
+      parts_of(profile, stages_of(6, 2)),
+      "expected the key layers, as the 5 blocks and other layers of the model are fewer than "
+      "its 6 parts, got none",
+      core::Unsupported);
+}
+
 TEST_CASE(
     "parallel: each part computes its own layers again, and those of a block that it shares are not paid for "
     "twice") {
