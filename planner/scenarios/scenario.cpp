@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/bundled.hpp"
 #include "core/estimate/estimated_profile.hpp"
@@ -353,8 +354,37 @@ std::int64_t workers_of_node(const Scenario& scenario) {
   return out;
 }
 
+bool is_half(core::Dtype type) { return type != core::Dtype::float32; }
+
+/// The keys without which the memory of schedule megatron-do is not that of Megatron-LM, which adds gradients
+/// up in the buffers that it reduces, and updates a master copy of parameters of 16 bits.
+std::vector<std::string_view> missing_for_megatron(const Scenario& scenario) {
+  const planner::DataTypes& types = scenario.conditions.data_types;
+  const core::Dtype own = scenario.profile.dtype;
+  std::vector<std::string_view> out;
+  if (!scenario.conditions.memory->gradients_in_buffers)
+    out.emplace_back(R"("gradients_in_buffers": true in memory)");
+  if (types.gradients.value_or(own) != types.reduce.value_or(own))
+    out.emplace_back("the same type for gradients as for reduce in data_types");
+  if (is_half(types.parameters.value_or(own)) && types.master.value_or(own) != core::Dtype::float32)
+    out.emplace_back(R"("master": "float32" in data_types)");
+  return out;
+}
+
+void warn_of_megatron(const Scenario& scenario, std::vector<std::string>& out) {
+  if (!scenario.conditions.memory) return;
+  for (const planner::Schedule& schedule : scenario.schedules) {
+    if (schedule.name != "megatron-do" && !schedule.name.starts_with("megatron-do ")) continue;
+    if (const auto missing = missing_for_megatron(scenario); !missing.empty())
+      out.push_back(fmt::format("memory: that of megatron-do is Megatron-LM's only with {}",
+                                fmt::join(missing, ", and with ")));
+    return;
+  }
+}
+
 std::vector<std::string> warnings_about(const Scenario& scenario) {
   std::vector<std::string> out = left_out(scenario);
+  warn_of_megatron(scenario, out);
   if (overlap_of_profile(scenario.file).slows() && !can_slow(scenario.conditions))
     out.emplace_back(
         "the profile's overlap slow-down is left out: it goes with fidelity closed, without failures, with "

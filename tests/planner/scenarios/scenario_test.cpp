@@ -107,6 +107,29 @@ TEST_CASE("scenario: every value is read, and the contract's defaults may be spe
   CHECK(all_reduce(scenario, scenario.schedules[1]).name == "ring");
 }
 
+TEST_CASE("scenario: what the memory of megatron-do lacks to be that of Megatron-LM is warned of") {
+  const auto warnings = [](const std::string& members) {
+    return read(R"({"profile": {"dtype": "bfloat16"}, "schedules": ["megatron-do"], )" + members + "}")
+        .warnings;
+  };
+  using Texts = std::vector<std::string>;
+  const std::string buffers = R"("memory": {"optimizer": "adam", "gradients_in_buffers": true})";
+  CHECK(
+      warnings(R"("memory": {"optimizer": "adam"}, "data_types": {"reduce": "float32"})") ==
+      Texts{
+          R"(memory: that of megatron-do is Megatron-LM's only with "gradients_in_buffers": true in memory, )"
+          R"(and with the same type for gradients as for reduce in data_types, and with "master": )"
+          R"("float32" in data_types)"});
+  CHECK(warnings(buffers) ==
+        Texts{R"(memory: that of megatron-do is Megatron-LM's only with "master": "float32" in data_types)"});
+  CHECK(warnings(buffers +
+                 R"(, "data_types": {"reduce": "float32", "gradients": "float32", "master": "float32"})")
+            .empty());
+  CHECK(warnings(buffers + R"(, "data_types": {"parameters": "float32"})").empty());
+  CHECK(warnings(R"("iterations": 3)").empty());
+  CHECK(read(R"({"memory": {"optimizer": "adam"}, "schedules": ["zero1"]})").warnings.empty());
+}
+
 TEST_CASE("scenario: slow-down and jitter are read, and what of them is not said has its default") {
   const Scenario scenario = read(R"({"overlap": {"compute_slowdown": 0.5, "communication_slowdown": 0.25},
     "jitter": {"distribution": "lognormal", "sigma": 0.2, "seed": 9223372036854775807}})");
