@@ -151,6 +151,27 @@ struct Context {
   Role role = Role::other;
 };
 
+/// Finds when exchanges of passes run or queue. The collectives of a process group run one after the other,
+/// so that an exchange waits for what its group sends before it, for example for a bucket of gradients.
+class QueuedExchanges {
+ public:
+  /// Collectives come in the order of their starts.
+  void add(const Work& work, const Span& ran, Spans& in_passes) {
+    Spans& before = of_group_[work.group];
+    if (work.is_exchange && work.call != kNone) {
+      in_passes.push_back(ran);
+      for (auto each = before.rbegin(); each != before.rend() && each->second > work.launched_ns; ++each) {
+        const Span queued = {std::max(each->first, work.launched_ns), std::min(each->second, ran.first)};
+        if (queued.first < queued.second) in_passes.push_back(queued);
+      }
+    }
+    before.push_back(ran);
+  }
+
+ private:
+  std::unordered_map<std::uint32_t, Spans> of_group_;
+};
+
 /// Processes one thread's ranges and launches in order, with a stack of open ranges.
 class Search {
  public:
@@ -506,23 +527,28 @@ class Search {
     std::sort(ends.begin(), ends.end());
     std::vector<ComputeKernel> kernels;
     std::vector<std::size_t> index_of;
+    QueuedExchanges queues;
     for (std::size_t i = 0; i < trace_->kernels.size(); ++i) {
       const Kernel& kernel = trace_->kernels[i];
       const Work& work = out_.work[i];
       const Span ran = {kernel.start_ns, kernel.end_ns};
       if (work.role == Role::communication) {
         (work.is_exchange ? beside.exchanges : beside.gradients).push_back(ran);
+        queues.add(work, ran, beside.in_passes);
       } else if (work.role == Role::copy) {
         beside.copies.push_back(ran);
       } else {
         const bool is_known = work.has_launch || work.launched_ns < kernel.start_ns;
         const bool waited = !is_known && follows(ends, kernel.start_ns);
-        kernels.push_back({.ran = ran, .launched_ns = waited ? INT64_MIN : work.launched_ns});
+        kernels.push_back({.ran = ran,
+                           .launched_ns = waited ? INT64_MIN : work.launched_ns,
+                           .is_of_layer = work.role == Role::forward || work.role == Role::backward});
         index_of.push_back(i);
       }
     }
     beside.blocked = trace_->blocked;
-    for (Spans* spans : {&beside.gradients, &beside.exchanges, &beside.copies, &beside.blocked})
+    for (Spans* spans :
+         {&beside.gradients, &beside.exchanges, &beside.in_passes, &beside.copies, &beside.blocked})
       *spans = united(std::move(*spans));
     DeviceSplit split = split_device_time(kernels, beside);
     for (std::size_t i = 0; i < split.kernels.size(); ++i) out_.work[index_of[i]].time = split.kernels[i];

@@ -93,6 +93,7 @@ Spans without(const Spans& spans, const Spans& parts) {
 DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside) {
   Waits gradients(beside.gradients, beside.blocked);
   Waits exchanges(beside.exchanges, beside.blocked);
+  Waits in_passes(beside.in_passes, beside.blocked);
   Within copies(beside.copies);
   DeviceSplit split;
   std::vector<DeviceTime>& out = split.kernels;
@@ -110,8 +111,9 @@ DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const B
         explained = united(std::move(explained));
         return length_ns(explained) - before;
       };
+      if (kernel.is_of_layer) time.exchange_ns = take(in_passes.of(idle, launched));
       time.exposed_ns = take(gradients.of(idle, launched));
-      time.exchange_ns = take(exchanges.of(idle, launched));
+      time.exchange_ns += take(exchanges.of(idle, launched));
       time.copying_ns = take(copies.of(idle));
       const Spans waits = without({idle}, explained);
       time.wait_ns = length_ns(waits);

@@ -25,6 +25,7 @@ Spans without(const Spans& spans, const Spans& parts);
 struct ComputeKernel {
   Span ran;
   std::int64_t launched_ns = 0;
+  bool is_of_layer = false;  ///< forward or backward
 };
 
 /// How a compute kernel and the idle time before it share the time of the device.
@@ -40,6 +41,9 @@ struct DeviceTime {
 struct Beside {
   Spans gradients;  ///< collectives of gradients and parameters
   Spans exchanges;  ///< other communication, which belongs to the layers
+  /// Of these, exchanges that passes launch, with the time in which they queue behind another collective of
+  /// their process group. The next kernels of layers wait for them.
+  Spans in_passes;
   Spans copies;
   Spans blocked;  ///< a host thread waited for the GPU
 };
@@ -50,8 +54,9 @@ struct DeviceSplit {
 };
 
 /// Idle time before a launch is a wait for the host, unless the host was blocked while communication ran.
-/// Idle time after the launch is communication where some ran. Returns the share of each kernel; `kernels`
-/// are in order of their starts. The first kernel has no time before it.
+/// Idle time after the launch is communication where some ran: before a kernel of a layer first the exchanges
+/// of passes, because backward does not wait for collectives of gradients. Returns the share of each kernel;
+/// `kernels` are in order of their starts. The first kernel has no time before it.
 DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside);
 
 }  // namespace kineto

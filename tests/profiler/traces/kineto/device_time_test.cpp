@@ -43,6 +43,21 @@ TEST_CASE("device time: a kernel that was launched waits for communication where
            {.busy_ns = 5, .exchange_ns = 5, .exposed_ns = 10}));
 }
 
+TEST_CASE(
+    "device time: a kernel of a layer waits for an exchange of its pass, and not for gradients beside it") {
+  //  kernels     |==========|              |=====|      launched at 8
+  //  gradients         |==============|                 5 to 20
+  //  exchange                 ....|========|            queues from 12, runs from 20 to 25
+  const Beside beside = {.gradients = {{5, 20}}, .exchanges = {{20, 25}}, .in_passes = {{12, 25}}};
+  const ComputeKernel first = {.ran = {0, 10}, .launched_ns = -5};
+  ComputeKernel next = {.ran = {25, 30}, .launched_ns = 8, .is_of_layer = true};
+  CHECK(is(split_device_time({first, next}, beside).kernels[1],
+           {.busy_ns = 5, .exchange_ns = 13, .exposed_ns = 2}));
+  next.is_of_layer = false;  // the update waits for all gradients
+  CHECK(is(split_device_time({first, next}, beside).kernels[1],
+           {.busy_ns = 5, .exchange_ns = 5, .exposed_ns = 10}));
+}
+
 TEST_CASE("device time: before a launch communication counts only while the host is blocked") {
   //  kernels     |==========|                    |=====|      launched at 23
   //  all-reduce        |==============|                       5 to 20

@@ -51,6 +51,7 @@ struct MadeJob {
   bool truncates_to_us = false;
   bool copies_beside = false;     ///< the next batch, on a stream of its own
   bool sends_buffers = false;     ///< DDP broadcasts those of norms before each forward, and copies them
+  bool has_batch_norms = false;   ///< synchronized over all workers, in DDP's process group
   bool copies_gradients = false;  ///< DDP copies them out of their buckets
   bool has_sizes = true;          ///< of all-reduces
 };
@@ -206,6 +207,22 @@ class MadeTrace {
     for (int i = 0; i < 3; ++i) range("cpu_op", "aten::copy_", 1, "", [&] { launch(1, "copy_kernel", 3); });
   }
 
+  /// Statistics of a synchronized batch norm: they queue behind buckets, and the device waits for them.
+  void exchange(int thread, const char* kind, const char* kernel) {
+    ++correlation_;
+    const double at = host_;
+    host_ += noisy(job_.launch_us);
+    add("cuda_runtime", "cudaLaunchKernelExC", thread, at, host_,
+        fmt::format("\"correlation\": {}", correlation_));
+    const double start = std::max({channel_, device_, at});
+    device_ = channel_ = start + noisy(20);
+    add("kernel", kernel, 20, start, channel_,
+        fmt::format("\"correlation\": {}, \"Collective name\": \"{}\", \"In msg nelems\": 512, \"Out msg "
+                    "nelems\": 512, \"dtype\": \"Float\", \"Group size\": {}",
+                    correlation_, kind, job_.workers),
+        at);
+  }
+
   void forward(int batch) {
     if (job_.sends_buffers && job_.workers > 1) send_buffers();
     if (job_.is_compiled)
@@ -217,6 +234,7 @@ class MadeTrace {
       const auto operators = [&] {
         range("cpu_op", "aten::linear", 1, sequence(batch, layer) + shape("[[32, 8], [8, 8]]"), [&] {
           if (!job_.launches_outside) kernels_of(1, layer, job_.kernels, "gemm");
+          if (job_.has_batch_norms) exchange(1, "_allgather_base", "ncclDevKernel_AllGather_RING_LL");
         });
         if (job_.launches_outside) kernels_of(1, layer, job_.kernels, "custom_kernel");
       };
@@ -296,8 +314,10 @@ class MadeTrace {
       for (int layer = job_.layers; layer-- > 0;) accumulate(layer, sends);
     } else {
       for (int layer = job_.layers; layer-- > 0;) {
-        evaluated("AddmmBackward0", sequence(batch, layer),
-                  [&] { kernels_of(2, layer, 2 * job_.kernels, "gemm_backward"); });
+        evaluated("AddmmBackward0", sequence(batch, layer), [&] {
+          if (job_.has_batch_norms) exchange(2, "allreduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+          kernels_of(2, layer, 2 * job_.kernels, "gemm_backward");
+        });
         accumulate(layer, sends);
       }
     }

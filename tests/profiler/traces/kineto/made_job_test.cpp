@@ -132,6 +132,19 @@ TEST_CASE("made job: all-reduces of unknown size send what became ready, given t
   CHECK(out.predicted_error() < 0.05);
 }
 
+TEST_CASE("made job: batch norms that are synchronized queue behind buckets of gradients, within 3 %") {
+  for (const double kernel_us : {10, 60, 200}) {
+    CAPTURE(kernel_us);
+    const Outcome out = outcome({.layers = 8,
+                                 .kernel_us = kernel_us,
+                                 .wait = MadeJob::Wait::at_end,
+                                 .workers = 2,
+                                 .has_batch_norms = true});
+    CHECK(out.imported.iteration_us == doctest::Approx(out.truth_us).epsilon(0.01));
+    CHECK(out.predicted_error() < 0.03);
+  }
+}
+
 TEST_CASE("made job: a job that is limited by launches is told from one that the GPU limits") {
   MadeJob job = {.launch_us = 60, .kernel_us = 10};
   const Outcome launches = outcome(job);
