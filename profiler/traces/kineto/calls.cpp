@@ -156,20 +156,22 @@ struct Context {
 class QueuedExchanges {
  public:
   /// Collectives come in the order of their starts.
-  void add(const Work& work, const Span& ran, Spans& in_passes) {
-    Spans& before = of_group_[work.group];
+  void add(const Work& work, const Span& ran, std::vector<LaunchedSpan>& in_passes) {
+    std::vector<LaunchedSpan>& before = of_group_[work.group];
     if (work.is_exchange && work.call != kNone) {
-      in_passes.push_back(ran);
-      for (auto each = before.rbegin(); each != before.rend() && each->second > work.launched_ns; ++each) {
-        const Span queued = {std::max(each->first, work.launched_ns), std::min(each->second, ran.first)};
-        if (queued.first < queued.second) in_passes.push_back(queued);
-      }
+      const auto add = [&](const Span& span) {
+        if (span.first < span.second) in_passes.push_back({.span = span, .launched_ns = work.launched_ns});
+      };
+      add(ran);
+      for (auto each = before.rbegin(); each != before.rend() && each->span.second > work.launched_ns; ++each)
+        if (each->launched_ns < work.launched_ns)
+          add({std::max(each->span.first, work.launched_ns), std::min(each->span.second, ran.first)});
     }
-    before.push_back(ran);
+    before.push_back({.span = ran, .launched_ns = work.launched_ns});
   }
 
  private:
-  std::unordered_map<std::uint32_t, Spans> of_group_;
+  std::unordered_map<std::uint32_t, std::vector<LaunchedSpan>> of_group_;
 };
 
 /// Processes one thread's ranges and launches in order, with a stack of open ranges.
@@ -547,12 +549,15 @@ class Search {
       }
     }
     beside.blocked = trace_->blocked;
-    for (Spans* spans :
-         {&beside.gradients, &beside.exchanges, &beside.in_passes, &beside.copies, &beside.blocked})
+    for (Spans* spans : {&beside.gradients, &beside.exchanges, &beside.copies, &beside.blocked})
       *spans = united(std::move(*spans));
+    std::stable_sort(
+        beside.in_passes.begin(), beside.in_passes.end(),
+        [](const LaunchedSpan& a, const LaunchedSpan& b) { return a.span.first < b.span.first; });
     DeviceSplit split = split_device_time(kernels, beside);
     for (std::size_t i = 0; i < split.kernels.size(); ++i) out_.work[index_of[i]].time = split.kernels[i];
     out_.waits = std::move(split.waits);
+    out_.gaps = std::move(split.gaps);
     forget_waits_between_steps();
   }
 

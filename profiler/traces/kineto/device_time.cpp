@@ -45,6 +45,37 @@ class Waits {
   Within after_launch_;
 };
 
+/// The exchanges of passes that were launched before a kernel, within a window. Windows ask in order.
+class InPasses {
+ public:
+  explicit InPasses(const std::vector<LaunchedSpan>& all) : all_(all) {}
+  explicit InPasses(std::vector<LaunchedSpan>&&) = delete;
+
+  /// A kernel of which nothing is known but its start was launched at INT64_MIN.
+  Spans of(const Span& window, std::int64_t launched_ns) {
+    while (first_ < all_.size() && all_[first_].span.second <= window.first) ++first_;
+    Spans out;
+    for (std::size_t i = first_; i < all_.size() && all_[i].span.first < window.second; ++i) {
+      const Span both = {std::max(all_[i].span.first, window.first),
+                         std::min(all_[i].span.second, window.second)};
+      const bool was_first = all_[i].launched_ns < launched_ns || launched_ns == INT64_MIN;
+      if (was_first && both.first < both.second) out.push_back(both);
+    }
+    return out;
+  }
+
+ private:
+  const std::vector<LaunchedSpan>& all_;
+  std::size_t first_ = 0;
+};
+
+/// Even if kernels are launched in time, there is a gap of 1 to 5 us between them.
+bool is_gap_of_device(const ComputeKernel& kernel, const Span& idle) {
+  constexpr std::int64_t kLaunchNs = 10'000;  // until a launched kernel can begin
+  constexpr std::int64_t kLongestNs = 10'000;
+  return kernel.launched_ns < idle.first - kLaunchNs && idle.second - idle.first <= kLongestNs;
+}
+
 }  // namespace
 
 Spans united(Spans spans) {
@@ -93,7 +124,7 @@ Spans without(const Spans& spans, const Spans& parts) {
 DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside) {
   Waits gradients(beside.gradients, beside.blocked);
   Waits exchanges(beside.exchanges, beside.blocked);
-  Waits in_passes(beside.in_passes, beside.blocked);
+  InPasses in_passes(beside.in_passes);
   Within copies(beside.copies);
   DeviceSplit split;
   std::vector<DeviceTime>& out = split.kernels;
@@ -111,15 +142,21 @@ DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const B
         explained = united(std::move(explained));
         return length_ns(explained) - before;
       };
-      if (kernel.is_of_layer) time.exchange_ns = take(in_passes.of(idle, launched));
+      if (kernel.is_of_layer)
+        time.exchange_ns = take(in_passes.of({launched, idle.second}, kernel.launched_ns));
       time.exposed_ns = take(gradients.of(idle, launched));
       time.exchange_ns += take(exchanges.of(idle, launched));
       time.copying_ns = take(copies.of(idle));
-      const Spans waits = without({idle}, explained);
-      time.wait_ns = length_ns(waits);
-      split.waits.insert(split.waits.end(), waits.begin(), waits.end());
+      const Spans rest = without({idle}, explained);
+      if (is_gap_of_device(kernel, idle)) {
+        time.busy_ns = length_ns(rest);
+        split.gaps.insert(split.gaps.end(), rest.begin(), rest.end());
+      } else {
+        time.wait_ns = length_ns(rest);
+        split.waits.insert(split.waits.end(), rest.begin(), rest.end());
+      }
     }
-    time.busy_ns = std::max<std::int64_t>(0, kernel.ran.second - std::max(busy_until, kernel.ran.first));
+    time.busy_ns += std::max<std::int64_t>(0, kernel.ran.second - std::max(busy_until, kernel.ran.first));
     busy_until = std::max(busy_until, kernel.ran.second);
     out.push_back(time);
   }

@@ -30,20 +30,27 @@ struct ComputeKernel {
 
 /// How a compute kernel and the idle time before it share the time of the device.
 struct DeviceTime {
-  std::int64_t busy_ns = 0;      ///< it ran, and no kernel that began earlier did
+  std::int64_t busy_ns = 0;      ///< it ran, and no kernel that began earlier did; with the gap before it
   std::int64_t exchange_ns = 0;  ///< it, or the host, waited for what other workers send to its layer
   std::int64_t wait_ns = 0;      ///< the device waited for its launch
   std::int64_t exposed_ns = 0;   ///< it, or the host that would launch it, waited for communication
   std::int64_t copying_ns = 0;   ///< the device did nothing but copy
 };
 
-/// What runs beside the compute kernels; disjoint spans in order.
+/// When an exchange runs or queues, and when the host launched it.
+struct LaunchedSpan {
+  Span span;
+  std::int64_t launched_ns = 0;
+};
+
+/// What runs beside the compute kernels; spans are disjoint and in order.
 struct Beside {
   Spans gradients;  ///< collectives of gradients and parameters
   Spans exchanges;  ///< other communication, which belongs to the layers
   /// Of these, exchanges that passes launch, with the time in which they queue behind another collective of
-  /// their process group. The next kernels of layers wait for them.
-  Spans in_passes;
+  /// their process group; in the order of their begins. Kernels of layers that are launched after them wait
+  /// for them.
+  std::vector<LaunchedSpan> in_passes;
   Spans copies;
   Spans blocked;  ///< a host thread waited for the GPU
 };
@@ -51,12 +58,15 @@ struct Beside {
 struct DeviceSplit {
   std::vector<DeviceTime> kernels;
   Spans waits;  ///< all wait_ns, in order
+  Spans gaps;   ///< of the device, which are part of busy_ns, in order
 };
 
 /// Idle time before a launch is a wait for the host, unless the host was blocked while communication ran.
 /// Idle time after the launch is communication where some ran: before a kernel of a layer first the exchanges
-/// of passes, because backward does not wait for collectives of gradients. Returns the share of each kernel;
-/// `kernels` are in order of their starts. The first kernel has no time before it.
+/// of passes, because backward does not wait for collectives of gradients. What is left is a wait for the
+/// host, unless it is a short gap before a kernel that was launched well in time: then it is the device's own
+/// time for that kernel. Returns the share of each kernel; `kernels` are in order of their starts. The first
+/// kernel has no time before it.
 DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside);
 
 }  // namespace kineto

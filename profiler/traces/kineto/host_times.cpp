@@ -95,8 +95,7 @@ std::vector<HostIteration> add_host_times(const Trace& trace, Calls& calls) {
       HostIteration& iteration = out[static_cast<std::size_t>(step)];
       const bool of_layer = !begins_step && work.call >= 0 && work.step == step &&
                             (work.role == Role::forward || work.role == Role::backward);
-      const bool of_update = !begins_step && work.role == Role::optimizer;
-      (of_layer ? iteration.layers_ns : of_update ? iteration.update_ns : iteration.rest_ns) += took_ns;
+      (of_layer ? iteration.layers_ns : iteration.rest_ns) += took_ns;
       if (of_layer) {
         Call& call = calls.calls[static_cast<std::size_t>(work.call)];
         (work.role == Role::forward ? call.forward_host_ns : call.backward_host_ns) += took_ns;

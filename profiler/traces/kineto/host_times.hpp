@@ -12,8 +12,7 @@ namespace kineto {
 /// The host in one iteration, from the launch of its first forward kernel to that of the next iteration's.
 struct HostIteration {
   std::int64_t layers_ns = 0;  ///< launching the kernels of layers
-  std::int64_t update_ns = 0;  ///< launching the update
-  std::int64_t rest_ns = 0;    ///< everything else but waiting for the device
+  std::int64_t rest_ns = 0;    ///< everything else, the update too, but waiting for the device
   bool synchronizes = false;   ///< it waited at some point for everything that it had launched
 };
 

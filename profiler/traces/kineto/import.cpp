@@ -106,7 +106,6 @@ struct Measured {
   double wait = 0;
   double idle = 0;
   double host = 0;
-  double host_update = 0;
   bool synchronizes = false;
   bool knows_host = false;
   double exposed() const { return std::max(0.0, length - alone); }
@@ -135,7 +134,6 @@ Measured measured(const std::vector<Iteration>& iterations, bool knows_host) {
           .wait = median(of([](const Iteration& each) { return each.wait_us; })),
           .idle = median(of([](const Iteration& each) { return each.idle_us; }, true)),
           .host = median(of([](const Iteration& each) { return each.host_us; }, true)),
-          .host_update = median(of([](const Iteration& each) { return each.host_update_us; }, true)),
           .synchronizes = 2 * synchronizing >= static_cast<std::ptrdiff_t>(iterations.size()),
           .knows_host = knows_host && any_next &&
                         std::all_of(iterations.begin(), iterations.end(), [](const Iteration& each) {
@@ -166,7 +164,7 @@ void scale(Measured& all, std::vector<core::ProfileLayer>& layers, double length
   if (!(all.length > 0) || all.length == length_us) return;
   const double by = length_us / all.length;
   for (double* us : {&all.alone, &all.device, &all.layers, &all.exchange, &all.optimizer, &all.optimizer_wait,
-                     &all.wait, &all.idle, &all.host, &all.host_update})
+                     &all.wait, &all.idle, &all.host})
     *us *= by;
   all.length = length_us;
   for (core::ProfileLayer& layer : layers) scale(layer, by);
@@ -184,10 +182,12 @@ void forget_host(core::Profile& profile) {
   for (core::ProfileLayer& layer : profile.layers) layer.forward_host_us = layer.backward_host_us = {};
 }
 
+bool is_launch_of_update(const core::ProfileLayer& layer) { return layer.kind == "host"; }
+
 double host_of_layers_us(const core::Profile& profile) {
   double sum = 0;
   for (const core::ProfileLayer& layer : profile.layers)
-    sum += *layer.forward_host_us + *layer.backward_host_us;
+    if (!is_launch_of_update(layer)) sum += *layer.forward_host_us + *layer.backward_host_us;
   return sum;
 }
 
@@ -205,7 +205,7 @@ void add_launch_of_update(core::Profile& profile, const Measured& all) {
                                                  .forward_device_us = 0,
                                                  .backward_device_us = 0,
                                                  .forward_host_us = 0,
-                                                 .backward_host_us = all.host_update});
+                                                 .backward_host_us = 0});
 }
 
 /// The rest of an iteration whose host runs ahead: it lasts as long as the longer of what the host and what
@@ -225,7 +225,7 @@ std::optional<core::ProfileIteration> running_ahead(const core::Profile& profile
 
 /// Whatever the layers and the update do not explain of an iteration without communication is other work.
 core::ProfileIteration rest_of(const core::Profile& profile, const Measured& all) {
-  const bool has_launch = !profile.layers.empty() && profile.layers.front().kind == "host";
+  const bool has_launch = !profile.layers.empty() && is_launch_of_update(profile.layers.front());
   const double optimizer = all.optimizer - (has_launch ? all.optimizer_wait : 0);
   const double explained = core::forward_us(profile) + core::backward_us(profile) + optimizer;
   return {.optimizer_us = optimizer, .other_us = std::max(0.0, all.alone - explained)};
@@ -233,13 +233,22 @@ core::ProfileIteration rest_of(const core::Profile& profile, const Measured& all
 
 /// The rest of an iteration in which the host waits for the GPU once. Nothing if the layers do not take
 /// beside such a host what was measured, for example because it waits amid a pass.
-std::optional<core::ProfileIteration> synchronizing(core::Profile profile, const Measured& all) {
+///
+/// The update's own kernels hide most of its launches. So the host needs for the launch of the update what
+/// makes the device wait as long as it did.
+std::optional<core::ProfileIteration> synchronizing(core::Profile& profile, const Measured& all) {
   constexpr double kTolerance = 0.02;
   const double measured = core::forward_us(profile) + core::backward_us(profile);
-  profile.iteration = core::ProfileIteration{.host_us = 0};
-  profile = core::with_host_stream(std::move(profile));
-  const double layers = core::forward_us(profile) + core::backward_us(profile);
-  if (std::abs(layers - measured) > kTolerance * all.length) return std::nullopt;
+  core::Profile beside = profile;
+  beside.iteration = core::ProfileIteration{.host_us = 0};
+  beside = core::with_host_stream(std::move(beside));
+  const double layers = core::forward_us(beside) + core::backward_us(beside);
+  double update = 0;
+  if (core::ProfileLayer& first = profile.layers.front(); is_launch_of_update(first)) {
+    update = first.backward_us;
+    first.backward_host_us = std::max(0.0, layers - host_of_layers_us(profile)) + update;
+  }
+  if (std::abs(layers + update - measured) > kTolerance * all.length) return std::nullopt;
   core::ProfileIteration out = rest_of(profile, all);
   out.host_us = std::max(0.0, all.host - host_of_layers_us(profile));
   return out;
@@ -265,7 +274,7 @@ void add_rest(core::Profile& profile, const Measured& all) {
   const double whole = std::min(left, device > 0 ? layers * std::max(1.0, all.layers / device) : layers);
   if (layers > 0 && whole > 0 && whole != layers) {
     for (core::ProfileLayer& layer : profile.layers)
-      if (layer.kind != "host") scale(layer, whole / layers);
+      if (!is_launch_of_update(layer)) scale(layer, whole / layers);
   }
   profile.iteration = rest_of(profile, all);
 }

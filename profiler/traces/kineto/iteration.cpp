@@ -68,8 +68,7 @@ Iteration iteration(const Sums& sums, const HostIteration& host, std::int64_t le
           .exchange_us = us(sums.exchange_ns),
           .exposed_us = us(sums.exposed_ns),
           .wait_us = us(sums.wait_ns),
-          .host_us = us(host.layers_ns + host.update_ns + host.rest_ns),
-          .host_update_us = us(host.update_ns),
+          .host_us = us(host.layers_ns + host.rest_ns),
           .synchronizes = host.synchronizes,
           .has_next = true};
 }

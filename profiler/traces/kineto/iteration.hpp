@@ -19,10 +19,9 @@ struct Iteration {
   double layers_us = 0;          ///< kernels of layers
   double exchange_us = 0;        ///< of layers_us, waits for exchanges that are no collectives of gradients
   double exposed_us = 0;         ///< communication while no other kernel ran
-  double wait_us = 0;         ///< the GPU waited for the host to launch kernels of layers and of the update
-  double idle_us = 0;         ///< the GPU waited for what the host does before the next iteration
-  double host_us = 0;         ///< what the host did, without waiting for the GPU
-  double host_update_us = 0;  ///< of it, launching the update
+  double wait_us = 0;  ///< the GPU waited for the host to launch kernels of layers and of the update
+  double idle_us = 0;  ///< the GPU waited for what the host does before the next iteration
+  double host_us = 0;  ///< what the host did, without waiting for the GPU
   bool synchronizes = false;
   bool has_next = false;  ///< otherwise it lasts until the end of its step, and host_us is not known
   /// What computes and waits without communication.

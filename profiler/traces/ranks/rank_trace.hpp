@@ -82,7 +82,7 @@ struct RankTrace {
   std::vector<LocalGroup> groups;
   std::optional<std::uint32_t> gradient_group;  ///< the one that sums gradients, where the trace tells
   std::vector<Exchange> exchanges;              ///< in order of their starts
-  Spans compute;  ///< disjoint and in order: some kernel that does not communicate ran
+  Spans compute;  ///< disjoint and in order: some kernel that does not communicate ran, or a gap between two
   Spans copies;   ///< likewise, of copies
   /// Nothing computed because the host had not launched it, whatever else ran; disjoint, in order.
   Spans waits;

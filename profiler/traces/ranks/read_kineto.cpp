@@ -67,6 +67,7 @@ RankTrace read_kineto(const std::string& path, std::string_view step,
                    .world_size = trace.world_size,
                    .device = trace.device,
                    .origin_ns = trace.base_ns,
+                   .compute = calls.gaps,
                    .waits = calls.waits,
                    .steps = steps_of(calls)};
   std::vector<std::int64_t> launched;

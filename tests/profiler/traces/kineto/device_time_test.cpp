@@ -48,11 +48,16 @@ TEST_CASE(
   //  kernels     |==========|              |=====|      launched at 8
   //  gradients         |==============|                 5 to 20
   //  exchange                 ....|========|            queues from 12, runs from 20 to 25
-  const Beside beside = {.gradients = {{5, 20}}, .exchanges = {{20, 25}}, .in_passes = {{12, 25}}};
+  const Beside beside = {
+      .gradients = {{5, 20}}, .exchanges = {{20, 25}}, .in_passes = {{.span = {12, 25}, .launched_ns = 7}}};
   const ComputeKernel first = {.ran = {0, 10}, .launched_ns = -5};
   ComputeKernel next = {.ran = {25, 30}, .launched_ns = 8, .is_of_layer = true};
   CHECK(is(split_device_time({first, next}, beside).kernels[1],
            {.busy_ns = 5, .exchange_ns = 13, .exposed_ns = 2}));
+  next.launched_ns = 6;  // before the exchange, which it cannot wait for
+  CHECK(is(split_device_time({first, next}, beside).kernels[1],
+           {.busy_ns = 5, .exchange_ns = 5, .exposed_ns = 10}));
+  next.launched_ns = 8;
   next.is_of_layer = false;  // the update waits for all gradients
   CHECK(is(split_device_time({first, next}, beside).kernels[1],
            {.busy_ns = 5, .exchange_ns = 5, .exposed_ns = 10}));
@@ -65,6 +70,18 @@ TEST_CASE("device time: before a launch communication counts only while the host
   CHECK(is(second(23, 25, 30, {.gradients = {{5, 20}}, .blocked = {{12, 22}}}),
            {.busy_ns = 5, .wait_ns = 7, .exposed_ns = 8}));
   CHECK(is(second(23, 25, 30, {.gradients = {{5, 20}}}), {.busy_ns = 5, .wait_ns = 15}));
+}
+
+TEST_CASE("device time: a short gap before a kernel that was launched well in time is the device's own") {
+  //  kernels  |=====================|  |=====|      from 0 to 50'000, and from 52'000
+  const ComputeKernel first = {.ran = {0, 50'000}, .launched_ns = -5000};
+  const auto after_gap = [&](std::int64_t launched_ns, std::int64_t gap_ns) {
+    const Span ran = {50'000 + gap_ns, 80'000};
+    return split_device_time({first, {.ran = ran, .launched_ns = launched_ns}}, {}).kernels[1];
+  };
+  CHECK(is(after_gap(30'000, 2000), {.busy_ns = 30'000}));
+  CHECK(is(after_gap(45'000, 2000), {.busy_ns = 28'000, .wait_ns = 2000}));  // just launched
+  CHECK(is(after_gap(30'000, 20'000), {.busy_ns = 10'000, .wait_ns = 20'000}));
 }
 
 TEST_CASE("device time: kernels on two streams count once, and copies count where nothing else runs") {

@@ -23,6 +23,7 @@ struct MadeJob {
   int kernels = 2;        ///< of a layer's forward; its backward has twice as many
   double launch_us = 10;  ///< what the host takes for a launch
   double kernel_us = 50;
+  double gap_us = 0;        ///< of the device between kernels that were launched in time
   double between_us = 100;  ///< the host loads data between iterations
   int optimizer_kernels = 3;
   Wait wait = Wait::never;
@@ -143,7 +144,7 @@ class MadeTrace {
             fmt::format("\"correlation\": {}", correlation_));
     }
     constexpr double kLatency = 4;
-    const double start = std::max(device_, launched_ + kLatency + job_.launch_us * 0.3);
+    const double start = std::max(device_ + job_.gap_us, launched_ + kLatency + job_.launch_us * 0.3);
     device_ = start + noisy(us);
     add("kernel", kernel, 7, start, device_, identity(), launched_);
     if (is_first_) begins_.push_back(start);

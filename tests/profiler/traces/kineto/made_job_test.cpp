@@ -132,6 +132,38 @@ TEST_CASE("made job: all-reduces of unknown size send what became ready, given t
   CHECK(out.predicted_error() < 0.05);
 }
 
+TEST_CASE("made job: a host that launches slowly and waits at the end of an iteration is in the profile") {
+  for (const int optimizer_kernels : {1, 3, 12}) {
+    CAPTURE(optimizer_kernels);
+    const Outcome out = outcome({.launch_us = 60,
+                                 .kernel_us = 10,
+                                 .optimizer_kernels = optimizer_kernels,
+                                 .wait = MadeJob::Wait::at_end});
+    REQUIRE(out.imported.profile.iteration->host_us);
+    CHECK(out.imported.profile.iteration->synchronizes);
+    CHECK(out.error() < 0.01);
+  }
+}
+
+TEST_CASE("made job: launches of the update that its kernels hide do not hide the host") {
+  const Outcome out = outcome({.layers = 8,
+                               .launch_us = 40,
+                               .kernel_us = 30,
+                               .optimizer_kernels = 12,
+                               .wait = MadeJob::Wait::after_backward});
+  REQUIRE(out.imported.profile.iteration->host_us);
+  CHECK(out.error() < 0.02);
+}
+
+TEST_CASE("made job: gaps between short kernels are no waits for the host") {
+  for (const MadeJob::Wait wait : {MadeJob::Wait::never, MadeJob::Wait::at_end}) {
+    const Outcome out =
+        outcome({.layers = 8, .launch_us = 8, .kernel_us = 20, .gap_us = 2, .between_us = 400, .wait = wait});
+    REQUIRE(out.imported.profile.iteration->host_us);
+    CHECK(out.error() < 0.01);
+  }
+}
+
 TEST_CASE("made job: batch norms that are synchronized queue behind buckets of gradients, within 3 %") {
   for (const double kernel_us : {10, 60, 200}) {
     CAPTURE(kernel_us);
