@@ -238,7 +238,7 @@ class Search {
     describe_steps(*trace_, out_.steps);
     last_gradient_ns_.assign(out_.steps.size(), INT64_MAX);
     for (const Range& range : trace_->ranges)
-      if (is_accumulation(text(range.name)))
+      if (accumulations_.empty() ? is_backward(text(range.name)) : is_accumulation(text(range.name)))
         if (const std::int32_t step = step_at(range.start_ns); step != kNone) {
           std::int64_t& last = last_gradient_ns_[index(step)];
           last = last == INT64_MAX ? range.end_ns : std::max(last, range.end_ns);
@@ -347,6 +347,14 @@ class Search {
     return thread.last_backward;
   }
 
+  /// Where the trace does not name the nodes that accumulate gradients, what their hooks do is outside of all
+  /// nodes.
+  bool goes_on_with_backward(const Range& range, const Thread& thread, const Context& context,
+                             std::int32_t step) const {
+    return accumulations_.empty() && !thread.is_in_forward && context.module == kNone && range.sequence < 0 &&
+           thread.last_backward != kNone && out_.calls[index(thread.last_backward)].step == step;
+  }
+
   /// Handles an operator outside all others: it belongs to the previous call, if that is of the same module,
   /// or to a new one.
   void enter_forward(std::size_t at, Thread& thread, Context& context) {
@@ -362,6 +370,11 @@ class Search {
     if (std::find(kPreparing.begin(), kPreparing.end(), text(range.name)) != kPreparing.end() &&
         context.module == kNone)
       return;
+    if (goes_on_with_backward(range, thread, context, step)) {
+      context.role = Role::backward;
+      context.call = thread.last_backward;
+      return;
+    }
     if (is_after_backward(step, range.start_ns)) {
       context.role = Role::optimizer;  // without an annotation: unscaling, clipping, the update
       return;

@@ -46,6 +46,7 @@ class Uses {
       if (is_from_hook(i)) use(i).sums_from_hooks = true;
     has_hooks_ =
         std::any_of(use_of_.begin(), use_of_.end(), [](const GroupUse& use) { return use.sums_from_hooks; });
+    nodes_sum_ = !has_hooks_ && !sums_elsewhere();
     for (std::size_t i = 0; i < all_.size(); ++i)
       scatters_ = scatters_ || (kinds_[i] == CollectiveKind::reduce_scatter && !is_exchanged_sum(i));
     for (std::size_t i = 0; i < all_.size(); ++i) out_.is_exchange.push_back(is_exchange(i));
@@ -84,8 +85,16 @@ class Uses {
     return has_hooks_ ? use.sums_from_hooks : !use.sums_in_forward;
   }
 
+  bool sums_elsewhere() const {
+    for (std::size_t i = 0; i < all_.size(); ++i)
+      if (sums(kinds_[i]) && all_[i].from == LaunchedFrom::elsewhere) return true;
+    return false;
+  }
+
+  /// A compiled backward pass sums gradients in its own node.
   bool is_exchanged_sum(std::size_t i) const {
     if (is_from_hook(i)) return false;
+    if (nodes_sum_ && all_[i].from == LaunchedFrom::node) return use(i).sums_in_forward;
     return all_[i].from != LaunchedFrom::elsewhere || !sums_gradients(use(i));
   }
 
@@ -122,6 +131,7 @@ class Uses {
   std::vector<GroupUse> use_of_;
   std::unordered_set<std::int32_t> scattering_nodes_;
   bool has_hooks_ = false;
+  bool nodes_sum_ = false;
   bool scatters_ = false;
   CollectiveUses out_;
 };

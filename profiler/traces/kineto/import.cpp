@@ -13,6 +13,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/host_stream.hpp"
+#include "profiler/traces/kineto/assumed_gradients.hpp"
 #include "profiler/traces/kineto/calls.hpp"
 #include "profiler/traces/kineto/clean_trace.hpp"
 #include "profiler/traces/kineto/collective_size.hpp"
@@ -420,8 +421,9 @@ Trace trace_with_kernels(const std::string& path, const traces::ImportOptions& o
 }
 
 struct Assumptions {
-  std::string sizes;     ///< of gradients
-  bool buckets = false;  ///< see add_bucket_sizes()
+  std::string sizes;       ///< of gradients
+  bool gradients = false;  ///< see add_assumed_gradients()
+  bool buckets = false;    ///< see add_bucket_sizes()
   bool tensors = false;
   bool backward = false;
   bool batch = false;
@@ -436,6 +438,7 @@ std::string origin_of(const Trace& trace, const Calls& calls, const UsedSteps& u
       steps_text(calls, used));
   for (const std::string& more : {difference_text(used), assumed.sizes})
     if (!more.empty()) out += "; " + more;
+  if (assumed.gradients) out += fmt::format("; {}", kAssumedGradients);
   if (assumed.buckets) out += fmt::format("; {}", kAssumedBuckets);
   if (assumed.tensors)
     out +=
@@ -466,6 +469,10 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   Calls calls = find_calls(trace, step);
   const core::Dtype dtype = options.dtype.value_or(gradient_dtype(trace, calls));
   const std::int64_t micro_batches = keep_last_micro_batches(calls);
+  const bool assumed_gradients = add_assumed_gradients(trace, calls);
+  if (assumed_gradients && !options.parameters.empty())
+    refuse(trace, "AccumulateGrad operators, to give the parameters of --model their places in backward",
+           "none");
   const std::string assumed_sizes = find_gradient_sizes(trace, calls, options.parameters);
   const bool assumed_buckets = add_bucket_sizes(trace, calls);
   const std::vector<HostIteration> host = add_host_times(trace, calls);
@@ -480,7 +487,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
            trace.has_graphs ? "none, as whole steps run as CUDA graphs; record the trace without them"
                             : "none; record operators and launches too: torch.profiler.ProfilerActivity.CPU");
 
-  Assumptions assumed = {.sizes = assumed_sizes, .buckets = assumed_buckets};
+  Assumptions assumed = {.sizes = assumed_sizes, .gradients = assumed_gradients, .buckets = assumed_buckets};
   const bool has_tensors = std::any_of(found.layers.begin(), found.layers.end(),
                                        [](const auto& layer) { return !layer.tensors.empty(); });
   if (!has_tensors) {
@@ -560,6 +567,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
         micro_batches));
   for (const std::string& more : {difference_text(used), assumed.sizes})
     if (!more.empty()) out.warnings.push_back(more);
+  if (assumed.gradients) out.warnings.emplace_back(kAssumedGradients);
   if (assumed.buckets) out.warnings.emplace_back(kAssumedBuckets);
   if (assumed.tensors)
     out.warnings.emplace_back(

@@ -71,6 +71,15 @@ TEST_CASE("exchanges: gradients may be summed after backward alone, by a group t
   CHECK(made.group() == "dp");
 }
 
+TEST_CASE("exchanges: nodes sum gradients if nothing else does, in groups that serve no forward pass") {
+  Made made;
+  made.add("allreduce", "tp", 9000, kForward);
+  made.add("allreduce", "tp", 9000, kNode, 5);
+  made.add("allreduce", "dp", 1000, kNode, 5);
+  CHECK(made.exchanges() == std::vector<bool>{true, true, false});
+  CHECK(made.group() == "dp");
+}
+
 TEST_CASE("exchanges: hooks of FSDP are nodes that scatter gradients and sum them between replicas") {
   Made made;
   made.add("_allgather_base", "shard", 4000, kForward);

@@ -42,10 +42,11 @@ struct MadeJob {
   bool has_shapes = true;
   bool is_old = false;  ///< annotations are operators, PyTorch 1.8's categories
   bool numbers_are_text = false;
-  bool has_launches = true;       ///< otherwise kernels name their operators
-  bool has_graphs = false;        ///< one launch for all kernels of a forward layer
-  bool is_compiled = false;       ///< forward and backward are one operator each
-  bool launches_outside = false;  ///< of all operators
+  bool has_launches = true;        ///< otherwise kernels name their operators
+  bool has_graphs = false;         ///< one launch for all kernels of a forward layer
+  bool is_compiled = false;        ///< forward and backward are one operator each
+  bool names_accumulation = true;  ///< otherwise what it does is outside of the nodes of autograd
+  bool launches_outside = false;   ///< of all operators
   bool is_hip = false;
   bool begins_amid = false;  ///< of an iteration
   bool ends_amid = false;
@@ -277,7 +278,7 @@ class MadeTrace {
       range("cpu_op", "torch::autograd::AccumulateGrad", 2,
             job_.has_shapes ? "\"Input Dims\": [[1000, 1000]]" : "", [] {});
     };
-    evaluated("torch::autograd::AccumulateGrad", "", node);
+    if (job_.names_accumulation) evaluated("torch::autograd::AccumulateGrad", "", node);
     const bool is_end_of_bucket = layer % 2 == 0;
     if (sends && is_end_of_bucket) send(job_.layers % 2 == 1 && layer == job_.layers - 1 ? 1 : 2, layer);
   }

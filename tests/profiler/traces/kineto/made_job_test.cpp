@@ -164,6 +164,37 @@ TEST_CASE("made job: gaps between short kernels are no waits for the host") {
   }
 }
 
+TEST_CASE(
+    "made job: without AccumulateGrad operators a bucket holds a gradient of each layer since the last") {
+  for (const bool is_compiled : {false, true}) {
+    CAPTURE(is_compiled);
+    const Outcome out = outcome({.layers = 6,
+                                 .wait = MadeJob::Wait::at_end,
+                                 .workers = 2,
+                                 .has_shapes = false,
+                                 .is_compiled = is_compiled,
+                                 .names_accumulation = false});
+    const core::Profile& profile = out.imported.profile;
+    CHECK(profile.origin.source.find("ASSUMED, as the trace does not say when gradients become ready") !=
+          std::string::npos);
+    CHECK(out.imported.warnings.size() == 2);
+    CHECK(core::parameter_count(profile) == 6'000'000);
+    CHECK(out.imported.buckets.size() == 3);
+    CHECK(profile.layers.size() == (is_compiled ? 1 : 6));
+    CHECK(out.predicted_error() < 0.05);
+  }
+}
+
+TEST_CASE("made job: a model's parameters need AccumulateGrad operators") {
+  const MadeJob job = {.workers = 2, .has_shapes = false, .names_accumulation = false};
+  traces::ImportOptions options = {.batch_size = 32};
+  options.parameters = {1, 2, 3, 4};
+  CHECK_THROWS_WITH(
+      (void)outcome(job, options),
+      doctest::Contains("t.json: /: expected AccumulateGrad operators, to give the parameters of "
+                        "--model their places in backward, got none"));
+}
+
 TEST_CASE("made job: batch norms that are synchronized queue behind buckets of gradients, within 3 %") {
   for (const double kernel_us : {10, 60, 200}) {
     CAPTURE(kernel_us);
