@@ -2,6 +2,7 @@
 
 #include "profiler/traces/import.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -118,6 +119,12 @@ struct OfRanks {
   std::vector<std::string> warnings = {};
 };
 
+/// What several traces have in common is said of their ranks, and no second time of the one that is imported.
+bool is_said_of_ranks(const std::vector<std::string>& warnings, const std::string& warning) {
+  return std::any_of(warnings.begin(), warnings.end(),
+                     [&](const std::string& each) { return each.ends_with(": " + warning); });
+}
+
 /// Imports the trace of one rank.
 void import_kineto(const Options& options, const traces::ImportOptions& import_options,
                    const std::string& trace, OfRanks of_ranks = {}) {
@@ -133,7 +140,8 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
         "{}: /: expected NCCL kernels of known sizes, to write a network, got none", core::one_line(trace)));
   std::vector<std::string> warnings = std::move(of_ranks.warnings);
   for (const auto* more : {&imported.warnings, &imported.curve_warnings})
-    warnings.insert(warnings.end(), more->begin(), more->end());
+    for (const std::string& warning : *more)
+      if (!is_said_of_ranks(warnings, warning)) warnings.push_back(warning);
   const Prediction prediction = add_waiting(imported, of_ranks.waiting_us, warnings);
   if (!options.plan.empty() && prediction.plan.empty())
     throw core::InputError(fmt::format(

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/errors.hpp"
 #include "core/limits.hpp"
@@ -65,19 +66,19 @@ class Groups {
     for (const RankTrace& trace : job_.ranks) {
       names_.emplace_back();
       std::int64_t unnamed = 0;
-      for (const LocalGroup& local : trace.groups)
+      for (const kineto::ProcessGroup& local : trace.groups)
         names_.back().push_back(local.name.empty() ? fmt::format("stream {}", unnamed++) : local.name);
     }
   }
 
-  std::vector<std::int64_t> members_of(const std::string& name, const LocalGroup& local) const {
+  std::vector<std::int64_t> members_of(const std::string& name, const kineto::ProcessGroup& local) const {
     if (!local.members.empty()) return local.members;
     const bool is_world = local.size == world_ || (local.size <= 0 && job_.ranks.front().world_size > 0);
     if (is_world) return everybody();
     return local.size <= 0 ? users_of(name) : std::vector<std::int64_t>();
   }
 
-  std::size_t group(const std::string& name, const LocalGroup& local, std::size_t rank) {
+  std::size_t group(const std::string& name, const kineto::ProcessGroup& local, std::size_t rank) {
     const std::vector<std::int64_t> members = members_of(name, local);
     // Without members, nobody can say which of several groups of this name a rank belongs to.
     const std::string alone = members.empty() ? fmt::to_string(job_.ranks[rank].rank) : "";
@@ -126,7 +127,7 @@ void add_up_parts(Job& job) {
   for (std::size_t rank = 0; rank < job.ranks.size(); ++rank)
     for (Exchange& exchange : job.ranks[rank].exchanges) {
       const bool is_part = exchange.kind == Kind::all_gather || exchange.kind == Kind::reduce_scatter;
-      if (!is_part || !job.ranks[rank].groups[exchange.group].states_parts) continue;
+      if (!is_part || !job.ranks[rank].states_parts) continue;
       const std::int64_t size =
           std::max<std::int64_t>(1, job.groups[job.group_of[rank][exchange.group]].size);
       exchange.bytes = exchange.bytes <= core::kMaxBytes / size ? exchange.bytes * size : 0;
@@ -396,6 +397,26 @@ class Aligner {
   std::vector<std::size_t> used_;
 };
 
+/// What several traces lack is said once.
+void warn_of_notes(Job& job) {
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> notes;
+  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank)
+    for (const std::string& note : job.ranks[rank].notes) {
+      const auto known =
+          std::find_if(notes.begin(), notes.end(), [&](const auto& each) { return each.first == note; });
+      if (known == notes.end())
+        notes.push_back({note, {rank}});
+      else if (known->second.back() != rank)
+        known->second.push_back(rank);
+    }
+  for (const auto& [note, traces] : notes) {
+    std::vector<std::int64_t> numbers;
+    for (const std::size_t rank : traces) numbers.push_back(job.ranks[rank].rank);
+    const std::string file = std::filesystem::path(job.ranks[traces.front()].path).filename().string();
+    job.warnings.push_back(fmt::format("{}: {}", traces.size() == 1 ? file : ranks_text(numbers), note));
+  }
+}
+
 void warn(Job& job) {
   const std::int64_t world = world_size(job.ranks);
   const auto traced = static_cast<std::int64_t>(job.ranks.size());
@@ -417,13 +438,26 @@ void warn(Job& job) {
           fmt::format("group {}: {} collectives are left out, because some rank's trace does not hold them",
                       group.name, group.incomplete));
   }
-  for (const RankTrace& trace : job.ranks)
-    for (const std::string& note : trace.notes)
-      job.warnings.push_back(
-          fmt::format("{}: {}", std::filesystem::path(trace.path).filename().string(), note));
+  warn_of_notes(job);
 }
 
 }  // namespace
+
+std::string ranks_text(const std::vector<std::int64_t>& members) {
+  if (members.empty()) return "ranks unknown";
+  if (members.size() == 1) return fmt::format("rank {}", members.front());
+  const std::int64_t step = members[1] - members[0];
+  bool is_regular = step > 0;
+  for (std::size_t i = 2; i < members.size(); ++i)
+    is_regular = is_regular && members[i] - members[i - 1] == step;
+  if (is_regular && members.size() > 2)
+    return fmt::format("ranks {} to {}{}", members.front(), members.back(),
+                       step == 1 ? "" : fmt::format(" in steps of {}", step));
+  constexpr std::size_t kShown = 16;
+  if (members.size() > kShown)
+    return fmt::format("ranks {} and {} others", members.front(), members.size() - 1);
+  return fmt::format("ranks {}", fmt::join(members, ", "));
+}
 
 Job make_job(std::vector<RankTrace> traces) {
   check(traces);

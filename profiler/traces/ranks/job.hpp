@@ -60,6 +60,9 @@ struct Job {
 /// clocks. Throws InputError where ranks are missing or there twice.
 Job make_job(std::vector<RankTrace> traces);
 
+/// Returns "rank 3", "ranks 0 to 7", "ranks 0, 2, 7" or "ranks 0 to 6 in steps of 2".
+std::string ranks_text(const std::vector<std::int64_t>& members);
+
 /// When the last member came, when the last one had it, and who came last.
 struct Arrival {
   std::int64_t first_start_ns = 0;

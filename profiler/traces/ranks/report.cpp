@@ -29,27 +29,10 @@ double us(std::int64_t ns) { return static_cast<double>(ns) / kNsPerUs; }
 
 std::string ms(double time_us) { return fmt::format("{:.3f}", time_us / kUsPerMs); }
 
-/// "0 to 7", "0, 2, 4" or "0 to 6 in steps of 2".
-std::string members_text(const std::vector<std::int64_t>& members) {
-  if (members.empty()) return "ranks unknown";
-  if (members.size() == 1) return fmt::format("rank {}", members.front());
-  const std::int64_t step = members[1] - members[0];
-  bool is_regular = step > 0;
-  for (std::size_t i = 2; i < members.size(); ++i)
-    is_regular = is_regular && members[i] - members[i - 1] == step;
-  if (is_regular && members.size() > 2)
-    return fmt::format("ranks {} to {}{}", members.front(), members.back(),
-                       step == 1 ? "" : fmt::format(" in steps of {}", step));
-  constexpr std::size_t kShown = 16;
-  if (members.size() > kShown)
-    return fmt::format("ranks {} and {} others", members.front(), members.size() - 1);
-  return fmt::format("ranks {}", fmt::join(members, ", "));
-}
-
 std::string title(const Group& group) {
   return fmt::format("group {}{}, {}", core::one_line(group.name),
                      group.description.empty() ? "" : fmt::format(" ({})", core::one_line(group.description)),
-                     members_text(group.members));
+                     ranks_text(group.members));
 }
 
 std::string clocks_text(const Job& job) {

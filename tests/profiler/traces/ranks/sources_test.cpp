@@ -158,7 +158,7 @@ TEST_CASE("nsys: without payloads the sizes are unknown, and the report says wha
   REQUIRE(report.groups.size() == 1);
   CHECK(report.groups[0].sizes[0].bytes == 0);
   const std::string note =
-      "export.sqlite: the export holds no payload for 1 of 1 NCCL kernels, so their sizes are unknown: "
+      "ranks 0, 1: the export holds no payload for 1 of 1 NCCL kernels, so their sizes are unknown: "
       "export again "
       "with --include-blobs true --include-json true, from a report with NVTX";
   CHECK(std::find(report.warnings.begin(), report.warnings.end(), note) != report.warnings.end());
