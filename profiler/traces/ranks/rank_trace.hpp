@@ -13,6 +13,7 @@
 
 #include "core/network.hpp"
 #include "profiler/traces/kineto/device_time.hpp"
+#include "profiler/traces/kineto/process_groups.hpp"
 
 namespace ranks {
 
@@ -44,16 +45,6 @@ Kind kind_of(std::string_view name);
 bool has_curve(Kind kind);
 core::CollectiveKind collective_of(Kind kind);
 
-/// A process group as one rank knows it.
-struct LocalGroup {
-  std::string name;  ///< empty: the trace names none
-  std::string description;
-  std::vector<std::int64_t> members;  ///< global ranks, ascending; empty: not known
-  std::int64_t size = 0;              ///< 0: not known
-  std::int64_t stream = -1;           ///< tells groups without a name apart: each has a stream of its own
-  bool states_parts = false;          ///< sizes of scattered and gathered data are those of one member
-};
-
 /// A collective, or other communication, of one rank: one kernel on its GPU.
 struct Exchange {
   Span ran;
@@ -78,8 +69,9 @@ struct RankTrace {
   std::int64_t rank = -1;       ///< -1: neither the trace nor its name says
   std::int64_t world_size = 0;  ///< 0: not known
   std::string device;
-  std::int64_t origin_ns = 0;  ///< the first event on the rank's own clock
-  std::vector<LocalGroup> groups;
+  std::int64_t origin_ns = 0;                ///< the first event on the rank's own clock
+  std::vector<kineto::ProcessGroup> groups;  ///< as this rank knows them
+  bool states_parts = false;                 ///< sizes of scattered and gathered data are those of one member
   std::optional<std::uint32_t> gradient_group;  ///< the one that sums gradients, where the trace tells
   std::vector<Exchange> exchanges;              ///< in order of their starts
   Spans compute;  ///< disjoint and in order: some kernel that does not communicate ran, or a gap between two

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <utility>
 
 #include "core/limits.hpp"
 #include "profiler/traces/kineto/calls.hpp"
@@ -16,14 +17,6 @@ namespace {
 using kineto::Calls;
 using kineto::Role;
 using kineto::Trace;
-
-LocalGroup local(const kineto::ProcessGroup& group) {
-  return {.name = group.name,
-          .description = group.description,
-          .members = group.members,
-          .size = group.size,
-          .stream = group.stream};
-}
 
 Kind exchange_kind(const Trace& trace, const kineto::Kernel& kernel) {
   const Kind kind = ranks::kind_of(kineto::collective_name(trace, kernel));
@@ -88,7 +81,7 @@ RankTrace read_kineto(const std::string& path, std::string_view step,
                              .is_of_layer = work.is_exchange});
     launched.push_back(work.launched_ns);
   }
-  for (const kineto::ProcessGroup& group : calls.groups) out.groups.push_back(local(group));
+  out.groups = std::move(calls.groups);
   out.gradient_group = calls.gradient_group;
   if (assumes_sizes) out.notes.emplace_back(kineto::kAssumedBuckets);
   finish(out, launched, beginnings(trace, calls));

@@ -335,8 +335,8 @@ class Export {
   }
 
   static std::uint32_t group(RankTrace& trace, const std::string& communicator, std::int64_t stream) {
-    LocalGroup group = {
-        .name = communicator, .stream = communicator.empty() ? stream : -1, .states_parts = true};
+    trace.states_parts = true;
+    kineto::ProcessGroup group = {.name = communicator, .stream = communicator.empty() ? stream : -1};
     for (std::size_t i = 0; i < trace.groups.size(); ++i)
       if (trace.groups[i].name == group.name && trace.groups[i].stream == group.stream)
         return static_cast<std::uint32_t>(i);
