@@ -3,6 +3,7 @@
 #include "profiler/traces/kineto/exchanges.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -11,20 +12,27 @@
 namespace kineto {
 namespace {
 
+struct Sent {
+  std::string name;
+  std::string group;
+  std::int64_t elements = 0;
+  LaunchedFrom from = LaunchedFrom::elsewhere;
+  std::int32_t node = -1;
+};
+
 /// Collectives of float32, in the order of their kernels.
 struct Made {
   Trace trace;
   std::vector<LaunchedCollective> all;
 
-  void add(const std::string& name, const std::string& group, std::int64_t elements, LaunchedFrom from,
-           std::int32_t node = -1) {
-    trace.collectives.push_back({.name = trace.texts.id(name),
+  void add(const Sent& sent) {
+    trace.collectives.push_back({.name = trace.texts.id(sent.name),
                                  .dtype = trace.texts.id("Float"),
-                                 .in_elements = elements,
+                                 .in_elements = sent.elements,
                                  .group_size = 2,
-                                 .group_name = trace.texts.id(group)});
+                                 .group_name = trace.texts.id(sent.group)});
     trace.kernels.push_back({.collective = static_cast<std::int32_t>(trace.kernels.size())});
-    all.push_back({.kernel = all.size(), .from = from, .node = node});
+    all.push_back({.kernel = all.size(), .from = sent.from, .node = sent.node});
   }
 
   std::vector<bool> exchanges() const { return find_uses(trace, all).is_exchange; }
@@ -39,86 +47,101 @@ constexpr LaunchedFrom kNode = LaunchedFrom::node;
 constexpr LaunchedFrom kHook = LaunchedFrom::accumulation;
 constexpr LaunchedFrom kElsewhere = LaunchedFrom::elsewhere;
 
-TEST_CASE("exchanges: in a group that sums gradients, what backward functions reduce belongs to layers") {
-  Made made;
-  made.add("_allgather_base", "0", 10, kForward);  // statistics of a batch norm
-  made.add("allreduce", "0", 20, kNode, 5);        // their gradients
-  made.add("allreduce", "0", 1000, kHook, 6);
-  made.add("allreduce", "0", 20, kNode, 7);
-  made.add("allreduce", "0", 500, kElsewhere);  // the last bucket
-  CHECK(made.exchanges() == std::vector<bool>{true, true, false, true, false});
-  CHECK(made.group() == "0");
+struct Case {
+  std::string_view what;
+  std::vector<Sent> sent;
+  std::vector<bool> is_exchange;
+  std::string_view gradient_group;
+};
+
+std::vector<Case> cases() {
+  return {
+      {"in a group that sums gradients, what backward functions reduce belongs to layers",
+       {
+           {"_allgather_base", "0", 10, kForward},  // statistics of a batch norm
+           {"allreduce", "0", 20, kNode, 5},        // their gradients
+           {"allreduce", "0", 1000, kHook, 6},
+           {"allreduce", "0", 20, kNode, 7},
+           {"allreduce", "0", 500, kElsewhere},  // the last bucket
+       },
+       {true, true, false, true, false},
+       "0"},
+      {"the group whose hooks sum gradients counts, also if another carries more",
+       {
+           {"allreduce", "tp", 9000, kForward},
+           {"allreduce", "tp", 9000, kNode, 5},
+           {"allreduce", "dp", 1000, kHook, 6},
+           {"allreduce", "tp", 30, kElsewhere},  // gradients of norms, which all members have alike
+           {"allreduce", "dp", 1000, kElsewhere},
+       },
+       {true, true, false, true, false},
+       "dp"},
+      {"gradients may be summed after backward alone, by a group that serves no forward pass",
+       {
+           {"allreduce", "tp", 9000, kForward},
+           {"allreduce", "tp", 9000, kNode, 5},
+           {"allreduce", "tp", 9000, kElsewhere},
+           {"allreduce", "dp", 1000, kElsewhere},
+       },
+       {true, true, true, false},
+       "dp"},
+      {"nodes sum gradients if nothing else does, in groups that serve no forward pass",
+       {
+           {"allreduce", "tp", 9000, kForward},
+           {"allreduce", "tp", 9000, kNode, 5},
+           {"allreduce", "dp", 1000, kNode, 5},
+       },
+       {true, true, false},
+       "dp"},
+      {"hooks of FSDP are nodes that scatter gradients and sum them between replicas",
+       {
+           {"_allgather_base", "shard", 4000, kForward},
+           {"allreduce", "tp", 9000, kForward},
+           {"_allgather_base", "shard", 4000, kNode, 4},
+           {"allreduce", "tp", 9000, kNode, 5},
+           {"_reduce_scatter_base", "shard", 4000, kNode, 6},
+           {"allreduce", "replicate", 2000, kNode, 6},
+           {"_reduce_scatter_base", "shard", 300, kElsewhere},  // of the root, after backward
+           {"allreduce", "replicate", 150, kElsewhere},
+       },
+       {false, true, false, true, false, false, false, false},
+       "shard"},
+      {"a group that scatters what forward computes is none that scatters gradients",
+       {
+           {"_allgather_base", "tp", 9000, kForward},  // sequence parallel
+           {"_reduce_scatter_base", "tp", 9000, kForward},
+           {"_allgather_base", "tp", 9000, kNode, 4},
+           {"_reduce_scatter_base", "tp", 9000, kNode, 5},
+           {"_reduce_scatter_base", "dp", 1000, kHook, 6},
+           {"_allgather_base", "dp", 1000, kElsewhere},  // parameters after the update
+       },
+       {true, true, true, true, false, false},
+       "dp"},
+      {"without gradients the group counts that carries most and other kinds are no curve",
+       {
+           {"all_to_all", "ep", 90000, kForward},
+           {"allreduce", "a", 10, kForward},
+           {"allreduce", "b", 20, kForward},
+       },
+       {true, true, true},
+       "b"},
+  };
 }
 
-TEST_CASE("exchanges: the group whose hooks sum gradients counts, also if another carries more") {
-  Made made;
-  made.add("allreduce", "tp", 9000, kForward);
-  made.add("allreduce", "tp", 9000, kNode, 5);
-  made.add("allreduce", "dp", 1000, kHook, 6);
-  made.add("allreduce", "tp", 30, kElsewhere);  // gradients of norms, which all members have alike
-  made.add("allreduce", "dp", 1000, kElsewhere);
-  CHECK(made.exchanges() == std::vector<bool>{true, true, false, true, false});
-  CHECK(made.group() == "dp");
-}
-
-TEST_CASE("exchanges: gradients may be summed after backward alone, by a group that serves no forward pass") {
-  Made made;
-  made.add("allreduce", "tp", 9000, kForward);
-  made.add("allreduce", "tp", 9000, kNode, 5);
-  made.add("allreduce", "tp", 9000, kElsewhere);
-  made.add("allreduce", "dp", 1000, kElsewhere);
-  CHECK(made.exchanges() == std::vector<bool>{true, true, true, false});
-  CHECK(made.group() == "dp");
-}
-
-TEST_CASE("exchanges: nodes sum gradients if nothing else does, in groups that serve no forward pass") {
-  Made made;
-  made.add("allreduce", "tp", 9000, kForward);
-  made.add("allreduce", "tp", 9000, kNode, 5);
-  made.add("allreduce", "dp", 1000, kNode, 5);
-  CHECK(made.exchanges() == std::vector<bool>{true, true, false});
-  CHECK(made.group() == "dp");
-}
-
-TEST_CASE("exchanges: hooks of FSDP are nodes that scatter gradients and sum them between replicas") {
-  Made made;
-  made.add("_allgather_base", "shard", 4000, kForward);
-  made.add("allreduce", "tp", 9000, kForward);
-  made.add("_allgather_base", "shard", 4000, kNode, 4);
-  made.add("allreduce", "tp", 9000, kNode, 5);
-  made.add("_reduce_scatter_base", "shard", 4000, kNode, 6);
-  made.add("allreduce", "replicate", 2000, kNode, 6);
-  made.add("_reduce_scatter_base", "shard", 300, kElsewhere);  // of the root, after backward
-  made.add("allreduce", "replicate", 150, kElsewhere);
-  CHECK(made.exchanges() == std::vector<bool>{false, true, false, true, false, false, false, false});
-  CHECK(made.group() == "shard");
-}
-
-TEST_CASE("exchanges: a group that scatters what forward computes is none that scatters gradients") {
-  Made made;
-  made.add("_allgather_base", "tp", 9000, kForward);  // sequence parallel
-  made.add("_reduce_scatter_base", "tp", 9000, kForward);
-  made.add("_allgather_base", "tp", 9000, kNode, 4);
-  made.add("_reduce_scatter_base", "tp", 9000, kNode, 5);
-  made.add("_reduce_scatter_base", "dp", 1000, kHook, 6);
-  made.add("_allgather_base", "dp", 1000, kElsewhere);  // parameters after the update
-  CHECK(made.exchanges() == std::vector<bool>{true, true, true, true, false, false});
-  CHECK(made.group() == "dp");
-}
-
-TEST_CASE("exchanges: without gradients the group counts that carries most and other kinds are no curve") {
-  Made made;
-  made.add("all_to_all", "ep", 90000, kForward);
-  made.add("allreduce", "a", 10, kForward);
-  made.add("allreduce", "b", 20, kForward);
-  CHECK(made.exchanges() == std::vector<bool>{true, true, true});
-  CHECK(made.group() == "b");
+TEST_CASE("exchanges: which collectives belong to layers, and which group sums gradients") {
+  for (const Case& each : cases()) {
+    CAPTURE(each.what);
+    Made made;
+    for (const Sent& sent : each.sent) made.add(sent);
+    CHECK(made.exchanges() == each.is_exchange);
+    CHECK(made.group() == each.gradient_group);
+  }
   CHECK(Made().group() == "none");
 }
 
 TEST_CASE("exchanges: groups of the same name and other members, and streams without names, stay apart") {
   Made made;
-  for (int i = 0; i < 4; ++i) made.add("allreduce", i < 2 ? "tp" : "", 10, kHook, i);
+  for (int i = 0; i < 4; ++i) made.add({"allreduce", i < 2 ? "tp" : "", 10, kHook, i});
   made.trace.collectives[0].group_ranks = made.trace.texts.id("[0, 1]");
   made.trace.collectives[1].group_ranks = made.trace.texts.id("[2, 3]");
   made.trace.collectives[2].stream = 20;
