@@ -440,6 +440,7 @@ class Search {
     for (const std::int64_t correlation : trace_->lost)
       if (const auto found = launch_of.find(correlation); correlation != 0 && found != launch_of.end())
         lose(trace_->launches[found->second].at_ns);
+    if (trace_->is_cut_off) lose_last_step(launch_of);
     bool is_of_trace = trace_->launches.empty();  // the first kernels may have been launched before it began
     std::vector<Context> contexts;
     out_.work.reserve(trace_->kernels.size());
@@ -467,6 +468,17 @@ class Search {
     find_exchanges(contexts);
     share_device_time();
     for (std::size_t i = 0; i < contexts.size(); ++i) add(trace_->kernels[i], contexts[i], out_.work[i]);
+  }
+
+  /// Where the file is cut off, nothing says that it holds all kernels of the last step that has some.
+  void lose_last_step(const std::unordered_map<std::int64_t, std::uint32_t>& launch_of) {
+    std::int64_t last_ns = INT64_MIN;
+    for (const Kernel& kernel : trace_->kernels) {
+      const auto found = launch_of.find(kernel.correlation);
+      const bool launched = kernel.correlation != 0 && found != launch_of.end();
+      last_ns = std::max(last_ns, launched ? trace_->launches[found->second].at_ns : kernel.start_ns);
+    }
+    lose(last_ns);
   }
 
   void lose(std::int64_t launched_ns) {

@@ -76,6 +76,11 @@ void clean(Trace& trace) {
 
 std::vector<std::string> dropped_text(const Trace& trace) {
   std::vector<std::string> out;
+  if (trace.is_cut_off)
+    out.push_back(
+        fmt::format("the file is cut off after {} events: the rest is lost, and the last step with "
+                    "kernels is left out",
+                    trace.events));
   if (const std::size_t count = trace.lost.size(); count > 0)
     out.push_back(fmt::format(
         "{} {} no time in the trace: the steps that launched such work are left out, unless all did", count,

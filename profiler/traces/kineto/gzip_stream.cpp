@@ -54,7 +54,9 @@ GzipStream::int_type GzipStream::underflow() {
   in_line_ = column_before;
   before_ = position();
   setg(buffer_.data(), buffer_.data(), buffer_.data());
-  int size = gzread(file_, buffer_.data(), static_cast<unsigned>(buffer_.size() - JsonRepair::kMaxMore));
+  int size = is_cut_off_ ? 0
+                         : gzread(file_, buffer_.data(),
+                                  static_cast<unsigned>(buffer_.size() - JsonRepair::kMaxMore));
   for (std::size_t more = 0; repairs_ && size > 0 && more < JsonRepair::kMaxMore; ++more) {
     if (!JsonRepair::more_needed(buffer_.data(), buffer_.data() + size)) break;
     const int next = gzgetc(file_);
@@ -63,6 +65,11 @@ GzipStream::int_type GzipStream::underflow() {
   }
   int status = Z_OK;
   const char* const problem = gzerror(file_, &status);
+  if (repairs_ && status == Z_BUF_ERROR) {
+    is_cut_off_ = true;
+    size = std::max(0, size);
+    status = Z_OK;
+  }
   if (size < 0 || (status != Z_OK && status != Z_STREAM_END))
     refuse("gzip data to the end", fmt::format("a file that is damaged or cut off ({})",
                                                status == Z_BUF_ERROR ? "unexpected end" : problem));

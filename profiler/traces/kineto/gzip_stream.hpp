@@ -14,12 +14,13 @@ struct gzFile_s;
 
 namespace kineto {
 
-/// Throws InputError if the file cannot be opened, is damaged or truncated, or holds a NUL character; also if
-/// a token or the whole text is too large, or much larger than the file: nobody's trace is compressed 200
-/// to 1.
+/// Throws InputError if the file cannot be opened, is damaged or (unless it repairs) cut off, or holds a NUL
+/// character; also if a token or the whole text is too large, or much larger than the file: nobody's trace is
+/// compressed 200 to 1.
 class GzipStream : public std::streambuf {
  public:
-  /// With `repairs` what is nearly JSON becomes JSON, see JsonRepair.
+  /// With `repairs` what is nearly JSON becomes JSON, see JsonRepair, and compressed data that is cut off
+  /// ends there.
   explicit GzipStream(const std::string& path, bool repairs = false);
   ~GzipStream() override;
   GzipStream(const GzipStream&) = delete;
@@ -50,6 +51,7 @@ class GzipStream : public std::streambuf {
   std::int64_t lines_ = 0;   ///< that ended before the buffer
   std::int64_t token_begin_ = 0;
   bool at_end_ = false;
+  bool is_cut_off_ = false;
   bool repairs_ = false;
   JsonRepair repair_;
   std::int64_t in_line_ = 0;  ///< characters of the buffer's first line that came before it

@@ -408,9 +408,22 @@ std::vector<std::int64_t> usual_buckets(const std::vector<std::vector<Bucket>>& 
   return most == uses.end() ? std::vector<std::int64_t>() : most->first;
 }
 
+/// A file that is cut off has to hold a step whose work was not lost.
+void check_whole_step(const Trace& trace, const Calls& calls) {
+  if (!trace.is_cut_off) return;
+  const auto is_whole = [&](const Work& work) {
+    return work.role == Role::forward && work.step >= 0 &&
+           calls.steps[static_cast<std::size_t>(work.step)].first_lost_ns == INT64_MAX;
+  };
+  if (std::none_of(calls.work.begin(), calls.work.end(), is_whole))
+    refuse(trace, "a whole step", fmt::format("a file that is cut off after {} events", trace.events));
+}
+
 Trace trace_with_kernels(const std::string& path, const traces::ImportOptions& options) {
   Trace trace = read_trace(path);
   if (trace.world_size == 0) trace.world_size = options.workers;
+  if (trace.kernels.empty() && trace.is_cut_off)
+    refuse(trace, "kernels of a GPU", fmt::format("a file that is cut off after {} events", trace.events));
   if (trace.kernels.empty())
     refuse(trace, "kernels of a GPU",
            fmt::format(
@@ -467,6 +480,7 @@ ImportedNetwork import_network(const std::string& path, const traces::ImportOpti
 Imported import_trace(const std::string& path, const traces::ImportOptions& options, std::string_view step) {
   Trace trace = trace_with_kernels(path, options);
   Calls calls = find_calls(trace, step);
+  check_whole_step(trace, calls);
   const core::Dtype dtype = options.dtype.value_or(gradient_dtype(trace, calls));
   const std::int64_t micro_batches = keep_last_micro_batches(calls);
   const bool assumed_gradients = add_assumed_gradients(trace, calls);

@@ -173,7 +173,10 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
                    const nlohmann::detail::exception& error) override {
     if (dynamic_cast<const nlohmann::json::out_of_range*>(&error) != nullptr)
       return refuse("a number that fits a double", token);
-    if (stream_at_end()) return refuse("JSON", "the end of the file");
+    if (stream_at_end()) {
+      trace_->is_cut_off = true;
+      return false;
+    }
     throw InputError(fmt::format("{}:{}:{}: expected JSON, got '{}'", file(), stream_->line(),
                                  std::max<std::int64_t>(1, stream_->column() - 1), core::printable(token)));
   }
@@ -511,6 +514,9 @@ Trace read_trace(const std::string& path) {
   stream.exceptions(std::ios::badbit);  // otherwise a damaged archive would look like its end
   Reader reader(trace, buffer);
   nlohmann::json::sax_parse(stream, &reader);
+  if (trace.is_cut_off && trace.events == 0)
+    throw InputError(fmt::format("{}:{}: expected JSON, got the end of the file before any event",
+                                 core::one_line(path), buffer.line()));
   if (!reader.found_events())
     throw InputError(
         fmt::format("{}: /: expected an array of events or an object with traceEvents, got neither",

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "core/limits.hpp"
 #include "profiler/traces/kineto/calls.hpp"
 #include "profiler/traces/kineto/collective_size.hpp"
@@ -83,6 +85,8 @@ RankTrace read_kineto(const std::string& path, std::string_view step,
   }
   out.groups = std::move(calls.groups);
   out.gradient_group = calls.gradient_group;
+  if (trace.is_cut_off)
+    out.notes.push_back(fmt::format("the file is cut off after {} events: the rest is lost", trace.events));
   if (assumes_sizes) out.notes.emplace_back(kineto::kAssumedBuckets);
   finish(out, launched, beginnings(trace, calls));
   return out;
