@@ -6,6 +6,11 @@
 #include <tuple>
 #include <unordered_map>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/errors.hpp"
+#include "core/printable.hpp"
 #include "profiler/traces/kineto/exchanges.hpp"
 #include "profiler/traces/kineto/marked_steps.hpp"
 
@@ -234,6 +239,7 @@ class Search {
                               .label = std::string(text(range.name).substr(step_.size())),
                               .last_label = std::string(text(range.name).substr(step_.size()))});
     out_.has_steps = !out_.steps.empty();
+    if (!out_.has_steps && !step_.empty() && step_ != kProfilerStep) refuse_step();
     out_.steps = out_.has_steps ? joined_steps(*trace_, std::move(out_.steps)) : unmarked_steps(*trace_);
     describe_steps(*trace_, out_.steps);
     last_gradient_ns_.assign(out_.steps.size(), INT64_MAX);
@@ -243,6 +249,22 @@ class Search {
           std::int64_t& last = last_gradient_ns_[index(step)];
           last = last == INT64_MAX ? range.end_ns : std::max(last, range.end_ns);
         }
+  }
+
+  /// The user named ranges that the trace does not hold.
+  [[noreturn]] void refuse_step() const {
+    constexpr std::size_t kShown = 8;
+    std::vector<std::string> names;
+    for (const Range& range : trace_->ranges) {
+      const std::string name = fmt::format("\"{}\"", core::printable(text(range.name)));
+      if (range.kind == RangeKind::annotation && names.size() < kShown &&
+          std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(name);
+    }
+    throw core::InputError(fmt::format(
+        "{}: /traceEvents: expected ranges whose names begin with \"{}\" (--step), got {}",
+        core::one_line(trace_->path), core::printable(step_),
+        names.empty() ? "a trace without ranges of users" : fmt::format("{}", fmt::join(names, ", "))));
   }
 
   bool is_after_backward(std::int32_t step, std::int64_t ns) const {

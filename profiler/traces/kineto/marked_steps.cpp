@@ -40,10 +40,12 @@ bool sums_gradients(const Trace& trace, const Kernel& kernel) {
   return kind == core::CollectiveKind::all_reduce || kind == core::CollectiveKind::reduce_scatter;
 }
 
+/// Markers that are within another are the same step on another thread, or part of it.
 std::vector<Step> without_repeated(std::vector<Step> steps) {
   std::vector<Step> out;
   for (Step& step : steps)
-    if (out.empty() || out.back().label != step.label || step.start_ns >= out.back().end_ns)
+    if (out.empty() || step.start_ns >= out.back().end_ns ||
+        (out.back().label != step.label && step.end_ns > out.back().end_ns))
       out.push_back(std::move(step));
   return out;
 }

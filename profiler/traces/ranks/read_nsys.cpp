@@ -23,6 +23,8 @@
 namespace ranks {
 namespace {
 
+constexpr std::string_view kDefaultStep = "ProfilerStep#";  // of torch.profiler with emit_nvtx()
+
 using core::InputError;
 
 constexpr std::size_t kMaxRows = 8'000'000;
@@ -258,6 +260,10 @@ class Export {
           describe(row.is_null(4) ? row.text(5) : row.text(4), row.text(6), range);
           nccl_[row.integer(3)].push_back(std::move(range));
         });
+    if (steps_.empty() && !step_.empty() && step_ != kDefaultStep)
+      throw core::InputError(
+          fmt::format("{}: /NVTX_EVENTS: expected ranges whose names begin with \"{}\" (--step), got none",
+                      core::one_line(path_), core::printable(step_)));
     for (auto& [thread, ranges] : nccl_)
       std::stable_sort(ranges.begin(), ranges.end(),
                        [](const NcclRange& a, const NcclRange& b) { return a.span.first < b.span.first; });

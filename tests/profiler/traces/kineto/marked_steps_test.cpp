@@ -53,6 +53,30 @@ TEST_CASE("marked steps: where no annotation names the update, the sum of the gr
   CHECK(holds(imported.warnings, "gradients are accumulated over 3 micro-batches"));
 }
 
+TEST_CASE("marked steps: ranges of the user that --step names are steps, and ranges within them are not") {
+  nlohmann::json trace = nlohmann::json::parse(MarkedJob({{}, {}, {}, {.is_marked = false}}).text());
+  const nlohmann::json events = trace["traceEvents"];
+  for (nlohmann::json& event : trace["traceEvents"])
+    if (event["name"].get<std::string>().starts_with("ProfilerStep#")) event["name"] = "train";
+  for (nlohmann::json event : events) {
+    if (!event["name"].get<std::string>().starts_with("ProfilerStep#")) continue;
+    event["name"] = "train/forward";
+    event["ts"] = event["ts"].get<double>() + 20;
+    event["dur"] = 100;
+    trace["traceEvents"].push_back(event);
+  }
+  const support::TemporaryFolder folder;
+  const std::string file = folder.put("t.json", trace.dump());
+  const Imported imported = import_trace(file, {.batch_size = 1}, "train");
+  CHECK(imported.iteration_us == doctest::Approx(MarkedStep().length_us()));
+  CHECK(holds(imported.account, "3 steps, 3 with layers, 3 of them alike and used"));
+  CHECK_THROWS_WITH(
+      (void)import_trace(file, {.batch_size = 1}, "epoch"),
+      (file + ": /traceEvents: expected ranges whose names begin with \"epoch\" (--step), got \"train\", "
+              "\"train/forward\", \"Optimizer.step#SGD.step\"")
+          .c_str());
+}
+
 TEST_CASE("marked steps: the markers of another thread do not divide steps") {
   nlohmann::json trace = nlohmann::json::parse(MarkedJob({{}, {.layer_us = 200}, {}}).text());
   const std::string once = profile_text(import_text(trace.dump()).profile);

@@ -164,6 +164,14 @@ TEST_CASE("nsys: without payloads the sizes are unknown, and the report says wha
   CHECK(std::find(report.warnings.begin(), report.warnings.end(), note) != report.warnings.end());
 }
 
+TEST_CASE("nsys: ranges that --step names have to be there") {
+  const support::TemporaryFolder folder;
+  const std::string path = make_export(folder, "NULL, NULL");
+  CHECK_THROWS_WITH(
+      (void)read_nsys(path, "epoch"),
+      (path + ": /NVTX_EVENTS: expected ranges whose names begin with \"epoch\" (--step), got none").c_str());
+}
+
 TEST_CASE("nsys: a database without kernels, and a damaged one, are refused") {
   const support::TemporaryFolder folder;
   const std::string path = folder / "empty.sqlite";
