@@ -35,6 +35,7 @@ ranks::RankTrace clipped(const ranks::RankTrace& trace, const Span& window, std:
   out.compute = clipped(trace.compute, window);
   out.copies = clipped(trace.copies, window);
   out.waits = clipped(trace.waits, window);
+  out.in_passes = clipped(trace.in_passes, window);
   for (std::size_t i = 0; i < trace.exchanges.size(); ++i) {
     ranks::Exchange exchange = trace.exchanges[i];
     if (exchange.ran.second <= window.first || exchange.ran.first >= window.second) continue;

@@ -164,13 +164,13 @@ class QueuedExchanges {
   void add(const Work& work, const Span& ran, std::vector<LaunchedSpan>& in_passes) {
     std::vector<LaunchedSpan>& before = of_group_[work.group];
     if (work.is_exchange && work.call != kNone) {
-      const auto add = [&](const Span& span) {
+      const auto add_part = [&](const Span& span) {
         if (span.first < span.second) in_passes.push_back({.span = span, .launched_ns = work.launched_ns});
       };
-      add(ran);
+      add_part(ran);
       for (auto each = before.rbegin(); each != before.rend() && each->span.second > work.launched_ns; ++each)
         if (each->launched_ns < work.launched_ns)
-          add({std::max(each->span.first, work.launched_ns), std::min(each->span.second, ran.first)});
+          add_part({std::max(each->span.first, work.launched_ns), std::min(each->span.second, ran.first)});
     }
     before.push_back({.span = ran, .launched_ns = work.launched_ns});
   }
@@ -605,6 +605,8 @@ class Search {
     for (std::size_t i = 0; i < split.kernels.size(); ++i) out_.work[index_of[i]].time = split.kernels[i];
     out_.waits = std::move(split.waits);
     out_.gaps = std::move(split.gaps);
+    for (const LaunchedSpan& each : beside.in_passes) out_.in_passes.push_back(each.span);
+    out_.in_passes = united(std::move(out_.in_passes));
     forget_waits_between_steps();
   }
 

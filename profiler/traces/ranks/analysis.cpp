@@ -12,6 +12,8 @@ namespace ranks {
 namespace {
 
 constexpr double kNsPerUs = 1000;
+constexpr std::int64_t kFirst = std::numeric_limits<std::int64_t>::min() / 4;
+constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max() / 4;
 
 double us(std::int64_t ns) { return static_cast<double>(ns) / kNsPerUs; }
 
@@ -57,16 +59,27 @@ Spans exchange_spans(const RankTrace& trace) {
 
 std::vector<Exposed> exposed_times(const RankTrace& trace, const std::vector<std::int64_t>& last_start_ns) {
   const Spans hides = hiding(trace);
-  const Coverage compute(hides);
+  const Spans in_passes = kineto::without(trace.in_passes, hides);
+  Spans hides_others = hides;
+  hides_others.insert(hides_others.end(), in_passes.begin(), in_passes.end());
+  hides_others = kineto::united(std::move(hides_others));
+  const Spans hides_passes = kineto::without({{kFirst, kLast}}, in_passes);
+  const Coverage passes(hides_passes);
+  const Coverage others(hides_others);
   std::vector<Exposed> out;
-  std::int64_t covered = std::numeric_limits<std::int64_t>::min();
+  std::int64_t covered = kFirst;
+  std::int64_t covered_by_passes = kFirst;
   for (std::size_t i = 0; i < trace.exchanges.size(); ++i) {
     const Span& ran = trace.exchanges[i].ran;
-    const std::int64_t from = std::max(ran.first, covered);
+    const bool is_in_pass = trace.exchanges[i].is_in_pass;
+    const Coverage& free = is_in_pass ? passes : others;
+    std::int64_t& until = is_in_pass ? covered_by_passes : covered;
+    const std::int64_t from = std::max(ran.first, until);
     const std::int64_t came = std::clamp(last_start_ns[i], from, std::max(from, ran.second));
-    out.push_back({.waiting_ns = compute.free(from, std::min(came, ran.second)),
-                   .transfer_ns = compute.free(came, ran.second)});
-    covered = std::max(covered, ran.second);
+    out.push_back(
+        {.waiting_ns = free.free(from, std::min(came, ran.second)),
+         .transfer_ns = free.free(came, ran.second) + (is_in_pass ? free.free(until, ran.first) : 0)});
+    until = std::max(until, ran.second);
   }
   return out;
 }

@@ -14,8 +14,8 @@
 namespace ranks {
 
 /// The part of an exchange in which its rank did not compute, and not because the host had not launched
-/// anything. Where several exchanges run at once, it belongs
-/// to the one that began first, so that the parts add up.
+/// anything. Where several exchanges run at once, it belongs to the one that began first, so that the parts
+/// add up. Exchanges of passes come before all others, with the time in which they queue.
 struct Exposed {
   std::int64_t waiting_ns = 0;   ///< before the last member came
   std::int64_t transfer_ns = 0;  ///< after it; all of it where the collective is not matched

@@ -121,7 +121,7 @@ void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns,
 void change_times(RankTrace& trace, const std::function<std::int64_t(std::int64_t)>& change) {
   const auto apply = [&](Span& span) { span = {change(span.first), change(span.second)}; };
   for (Exchange& exchange : trace.exchanges) apply(exchange.ran);
-  for (Spans* spans : {&trace.compute, &trace.copies, &trace.waits})
+  for (Spans* spans : {&trace.compute, &trace.copies, &trace.waits, &trace.in_passes})
     for (Span& span : *spans) apply(span);
   for (Step& step : trace.steps) {
     apply(step.span);

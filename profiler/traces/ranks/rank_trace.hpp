@@ -55,6 +55,7 @@ struct Exchange {
   std::int64_t bytes = 0;      ///< the total for scattered and gathered data, see states_parts; 0: not known
   std::int64_t step = -1;      ///< index into the rank's steps; -1: none
   bool is_of_layer = false;    ///< what it carries is known to belong to a layer, and not to gradients
+  bool is_in_pass = false;     ///< likewise, and a forward or backward pass launched it
 };
 
 /// An iteration that the trace marks, on the host.
@@ -78,6 +79,9 @@ struct RankTrace {
   Spans copies;   ///< likewise, of copies
   /// Nothing computed because the host had not launched it, whatever else ran; disjoint, in order.
   Spans waits;
+  /// Exchanges of passes run, or queue behind others of their group, for example buckets of gradients;
+  /// disjoint, in order.
+  Spans in_passes;
   std::vector<Step> steps;         ///< in order
   std::vector<std::string> notes;  ///< what the trace lacks
 };

@@ -64,6 +64,7 @@ RankTrace read_kineto(const std::string& path, std::string_view step,
                    .origin_ns = trace.base_ns,
                    .compute = calls.gaps,
                    .waits = calls.waits,
+                   .in_passes = calls.in_passes,
                    .steps = steps_of(calls)};
   std::vector<std::int64_t> launched;
   for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
@@ -80,7 +81,8 @@ RankTrace read_kineto(const std::string& path, std::string_view step,
                              .sequence = said.sequence,
                              .id = trace.texts[said.id],
                              .bytes = kineto::bytes_of(trace, kernel),
-                             .is_of_layer = work.is_exchange});
+                             .is_of_layer = work.is_exchange,
+                             .is_in_pass = work.is_exchange && work.call >= 0});
     launched.push_back(work.launched_ns);
   }
   out.groups = std::move(calls.groups);

@@ -235,6 +235,21 @@ TEST_CASE("ranks: exposed time is what no kernel covers, split where the last ra
   CHECK(report.groups[0].latecomers[0].kept_waiting_us == doctest::Approx(20));
 }
 
+//            ns   0    10   20   30  35
+// computes        [=====]            [===
+// bucket          [================]
+// exchange              . . . . . .[==]         of a layer, launched at 10: it queues behind the bucket
+TEST_CASE("ranks: while an exchange of a pass queues, the time is its own and not the bucket's") {
+  RankTrace trace;
+  trace.compute = {{0, 10}, {35, 50}};
+  trace.exchanges = {{.ran = {0, 30}}, {.ran = {30, 35}, .is_of_layer = true, .is_in_pass = true}};
+  trace.in_passes = {{10, 35}};
+  const std::vector<Exposed> exposed = exposed_times(trace, {5, 30});
+  REQUIRE(exposed.size() == 2);
+  CHECK(exposed[0].ns() == 0);
+  CHECK(exposed[1].ns() == 25);
+}
+
 TEST_CASE("ranks: kernels of eight ranks take 1.7 to 11.3 ms, of which 0.22 ms are not waiting") {
   std::vector<RankTrace> traces;
   for (int rank = 0; rank < 8; ++rank)
