@@ -65,6 +65,10 @@ std::string scenario_summary(const core::Field& file) {
                      summary(scenario.network));
 }
 
+std::string memory_front_summary(const core::Field& file) {
+  return planner::memory_front_summary(planner::read_memory_front(file));
+}
+
 struct Format {
   std::string_view name;
   std::string (*show)(const core::Field& file);
@@ -76,7 +80,7 @@ constexpr Format kFormats[] = {{"fusewise.profile", profile_summary},
                                {"fusewise.model", model_summary},
                                {"fusewise.plan", plan_summary},
                                {"fusewise.stage-plans", stage_plans_summary},
-                               {"fusewise.memory-front", planner::memory_front_summary},
+                               {"fusewise.memory-front", memory_front_summary},
                                {"fusewise.scenario", scenario_summary}};
 
 /// A row of a list, and the same as JSON.

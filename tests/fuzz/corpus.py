@@ -227,9 +227,9 @@ class Corpus:
         self.add(["report", "s.json", "-o", "out"], self.job, outputs=["out"])
         self.add(["report", "r.json", "-o", "out"], {"r.json": read("tests/golden/resnet50-v100-job.json")}, outputs=["out"])
         self.add(["report", "c.json", "-o", "out"], {"c.json": read("tests/golden/compare-plan.json")}, outputs=["out"])
-        front = {"format": "fusewise.memory-front", "version": 1, "workers": 8, "exact": False, "looked_at": 9, "units": "blocks",
+        front = {"format": "fusewise.memory-front", "version": 1, "workers": 8, "exact": False, "looked_at": 9,
                  "activations": False, "chosen": 1,
-                 "plans": [{"peak_bytes": 10**9 * size, "iteration_us": 3000 / size, "lower_bound_us": 900, "groups": size, "prefetch": 1,
+                 "plans": [{"peak_bytes": 10**9 * size, "iteration_us": 3000 / size, "lower_bound_us": 900, "units": "blocks", "groups": size, "prefetch": 1,
                             "backward_prefetch": 1, "kept_groups": 0} for size in (1, 2)]}
         self.add(["report", "f.json", "-o", "out"], {"f.json": text_of(front)}, outputs=["out"])
         self.add(["report", "t.json", "-o", "out"], {"t.json": with_nccl(self.kineto)}, outputs=["out"])

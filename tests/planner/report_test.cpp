@@ -197,7 +197,7 @@ TEST_CASE("report: wrong results are refused at their place") {
 }
 
 TEST_CASE("report: a memory front is read as plan --memory-front writes it, and refused where it is wrong") {
-  planner::MemoryFront front = {.workers = 2, .chosen = 1};
+  planner::MemoryFront front = {.workers = 2, .chosen = 1, .looked_at = 9};
   for (const std::int64_t bytes : {1'000'000'000, 2'000'000'000}) {
     planner::ShardedPlan plan = {.groups = {{0, 1}},
                                  .options = {.prefetch = 1, .kept_groups = 0, .backward_prefetch = 1}};

@@ -89,9 +89,9 @@ def made_up_accuracy():
 
 
 def made_up_front():
-    plans = [{"peak_bytes": peak, "iteration_us": us, "lower_bound_us": bound, "groups": 3, "prefetch": 1, "backward_prefetch": 1,
+    plans = [{"peak_bytes": peak, "iteration_us": us, "lower_bound_us": bound, "units": "blocks", "groups": 3, "prefetch": 1, "backward_prefetch": 1,
               "kept_groups": 0} for peak, us, bound in ((10**9, 2000, 1500), (2 * 10**9, 1000, 900))]
-    return {"format": "fusewise.memory-front", "version": 1, "workers": 2, "exact": False, "looked_at": 9, "units": "blocks",
+    return {"format": "fusewise.memory-front", "version": 1, "workers": 2, "exact": False, "looked_at": 9,
             "activations": True, "chosen": 1, "plans": plans}
 
 

@@ -2,13 +2,14 @@
 
 function showFront() {
   const section = view("front", "Time against memory");
-  const { plans, chosen, workers, exact } = data.front;
+  const { plans, chosen, workers, exact, activations } = data.front;
   chart(section, () => `Iteration in ms over the peak memory of a worker in GB, ${workers} workers`, (width) => frontChart(width, data.front),
     [["fastest known plan", (x, y) => marker(x, y, look(0))], ["chosen: the fastest within the cap, or of all", (x, y) => marker(x, y, look(0), 130)],
       ...(exact ? [] : [["no plan within that memory takes less", (x, y) => svg("path", { d: `M${x - 8} ${y}h16`, stroke: COLOURS[1], "stroke-width": 2, "stroke-dasharray": "4 4" })]])]);
   if (exact) section.append(html("p", { class: "quiet" }, "The front is exact: no plan is faster within as much memory."));
+  if (!activations) section.append(html("p", { class: "quiet" }, "Activations are left out."));
   section.append(table(plans, [["memory MB", (plan) => (plan.peak_bytes / 1e6).toFixed(1)], ["iteration ms", (plan) => ms(plan.iteration_us)],
-    ["above the bound", (plan) => percent(plan.iteration_us / plan.lower_bound_us - 1)], ["groups", (plan) => plan.groups],
+    ["above the bound", (plan) => percent(plan.iteration_us / plan.lower_bound_us - 1)], ["groups", (plan) => plan.groups], ["of whole", (plan) => plan.units, "left"],
     ["prefetch", (plan) => plan.prefetch], ["backward prefetch", (plan) => plan.backward_prefetch], ["kept groups", (plan) => plan.kept_groups]],
   (plan) => (plan === plans[chosen] ? "best" : null)));
 }
