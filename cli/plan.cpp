@@ -242,9 +242,10 @@ void add_plan(const Command& program) {
                                .excludes(explain);
   add_considered(command, *options, considers);
   command
-      .add_flag("--memory-front", options->memory_front,
-                "print the fastest plans of a sharded schedule for each amount of memory, by default of the "
-                "only one of the scenario; --output writes the fastest within the scenario's memory.cap_bytes")
+      .add_flag(
+          "--memory-front", options->memory_front,
+          "print the fastest plans of a sharded schedule for each amount of memory, by default of the "
+          "only one of the scenario; --output writes the fastest within the scenario's memory.cap_bytes")
       .excludes(emit)
       .excludes(target)
       .excludes(explain)
