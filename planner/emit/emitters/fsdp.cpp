@@ -225,6 +225,11 @@ void add_notes(Report& report, const std::vector<Wrap>& calls) {
     if (division->pipeline > 1) report.note("`model` is this part of the model alone.");
     if (division->expert > 1)
       report.note("torch.nn.utils.clip_grad_norm_() takes parameters of one mesh: clip by the norm of both.");
+    if (division->pipeline > 1 || division->tensor > 1)
+      report.note("Meshes with stages or tensor groups have not been run.");
+    else if (division->expert > 1)
+      report.note(
+          "Meshes of experts made these groups on four ranks over Gloo, without the factor of gradients.");
   }
   const PlanFile& plan = report.request().plan;
   if (plan.pipeline == "sharded" && plan.options.prefetch == 0U)
