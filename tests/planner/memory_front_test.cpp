@@ -248,6 +248,8 @@ TEST_CASE("memory front: no plan of it is beaten by groups of layers, by blocks 
         profile.layers[i].name = fmt::format("h.{}.part{}", i / in_block, i);
     Conditions conditions = {.iterations = 2, .accumulation_steps = random.between(1, 2)};
     conditions.memory = MemoryOptions{.optimizer_states = random.between(0, 2)};
+    if (random.one_in(3)) conditions.data_types.gather = core::Dtype::bfloat16;
+    if (random.one_in(4)) conditions.overlap = {.compute_slowdown = 0.3, .communication_slowdown = 0.2};
     const Scene scene(profile,
                       pair_of(static_cast<double>(random.below(60)), random.one_in(2) ? 0.01 : 0.001),
                       random.between(2, 8), conditions);
