@@ -103,7 +103,7 @@ class StageWriter {
         const PartGroups& groups = parts_[static_cast<std::size_t>(part)].groups[group];
         auto& gathered = gathered_[static_cast<std::size_t>(part)].emplace_back(groups.groups.size());
         for (const Op& op : groups.program.ops)
-          if (gathers(op) && op.issue != Issue::forward)
+          if (gathers(op) && op.issue != Issue::forward && op.issue != Issue::backward)
             gathered[op.group] =
                 gather({.part = part, .process_group = static_cast<std::int64_t>(group)}, op);
         for (const Op& op : groups.program.ops)
@@ -119,20 +119,30 @@ class StageWriter {
     return collective(task, false, time_of(groups, op));
   }
 
-  /// Gathers for a pass are issued as compute comes to their groups, a number of groups ahead.
+  /// Gathers for a pass are issued as compute comes to their groups, a number of groups ahead, unless the
+  /// parameters are there.
   void gather_until(const Slot& slot, std::size_t process_group, std::uint32_t reached) {
     const PartGroups& groups = part_of(slot).groups[process_group];
     auto& gathered = gathered_[static_cast<std::size_t>(slot.part)][process_group];
     const auto count = static_cast<std::uint32_t>(groups.groups.size());
-    const std::uint32_t ahead = std::min(count, groups.program.prefetch.value_or(count));
-    for (const Op& op : groups.program.ops) {  // in forward order: the last group first
-      if (op.issue != Issue::forward || gathered[op.group]) continue;
+    const std::uint32_t ahead = std::min(count, ahead_of(groups.program, slot.is_forward).value_or(count));
+    for (const Op& op : groups.program.ops) {
+      if (op.issue != Issue::forward) continue;
+      // backward uses the groups in the opposite order
+      const std::uint32_t group = slot.is_forward ? op.group : count - 1 - op.group;
+      if (gathered[group]) continue;
       if (count - 1 - op.group >= reached + ahead) continue;
+      Op of_group = op;
+      of_group.group = group;
       const TaskId id =
-          gather({.part = slot.part, .process_group = static_cast<std::int64_t>(process_group)}, op);
+          gather({.part = slot.part, .process_group = static_cast<std::int64_t>(process_group)}, of_group);
       if (last_) builder_.add_dependency(*last_, id);
-      gathered[op.group] = id;
+      gathered[group] = id;
     }
+  }
+
+  static std::optional<std::uint32_t> ahead_of(const Program& program, bool is_forward) {
+    return !is_forward && program.backward_prefetch ? program.backward_prefetch : program.prefetch;
   }
 
   bool has_gathers(const Slot& slot) const {
@@ -142,36 +152,79 @@ class StageWriter {
                        });
   }
 
+  /// Whether a pass may have to gather, for which it is written layer by layer.
+  bool may_gather(const Slot& slot) const {
+    if (slot.is_forward && slot.micro_batch == 0) return has_gathers(slot);
+    return std::any_of(
+        part_of(slot).groups.begin(), part_of(slot).groups.end(), [&](const PartGroups& groups) {
+          const std::vector<bool> released = released_after_forward(groups.program, groups.groups.size());
+          const bool any = std::find(released.begin(), released.end(), true) != released.end();
+          const bool gathers_for_passes =
+              std::any_of(groups.program.ops.begin(), groups.program.ops.end(),
+                          [](const Op& op) { return op.issue == Issue::forward; });
+          return any || (slot.is_forward && gathers_for_passes &&
+                         releases_after_backward(parallel_, groups.program));
+        });
+  }
+
+  void release_after(const Slot& slot) {
+    for (std::size_t of = 0; of < part_of(slot).groups.size(); ++of) {
+      const PartGroups& groups = part_of(slot).groups[of];
+      auto& gathered = gathered_[static_cast<std::size_t>(slot.part)][of];
+      if (!slot.is_forward && !releases_after_backward(parallel_, groups.program)) continue;
+      const std::vector<bool> released = released_after_forward(groups.program, groups.groups.size());
+      for (const Op& op : groups.program.ops)
+        if (op.issue == Issue::forward && (!slot.is_forward || released[op.group]))
+          gathered[op.group].reset();
+    }
+  }
+
   // ---- passes
 
   void forward(const Slot& slot) {
     const StageTask task = {.kind = Kind::forward, .part = slot.part, .micro_batch = slot.micro_batch};
     const Workload& workload = part_of(slot).workload;
-    if (slot.micro_batch > 0 || !has_gathers(slot)) {
+    if (!may_gather(slot)) {
       compute(task, workload.forward_total);
       return;
     }
-    std::vector<std::uint32_t> reached(part_of(slot).groups.size());
-    std::vector<std::vector<std::vector<std::uint32_t>>> by_first_layer;
-    for (std::size_t of = 0; of < reached.size(); ++of) {
-      const PartGroups& groups = part_of(slot).groups[of];
-      by_first_layer.push_back(groups_by_first_layer(groups.workload, groups.groups));
-      gather_until(slot, of, 0);
-    }
+    const Arrivals by_first_layer = begin_gathers(slot, groups_by_first_layer);
+    std::vector<std::uint32_t> reached(by_first_layer.size());
     for (std::uint32_t layer = 0; layer < workload.forward.size(); ++layer) {
-      std::vector<TaskId> awaited;
-      for (std::size_t of = 0; of < reached.size(); ++of) {
-        for (const std::uint32_t group : by_first_layer[of][layer]) {
-          gather_until(slot, of, ++reached[of]);
-          const auto& gathered = gathered_[static_cast<std::size_t>(slot.part)][of][group];
-          if (gathered) awaited.push_back(*gathered);
-        }
-      }
+      const std::vector<TaskId> awaited = come_to(slot, by_first_layer, layer, reached);
       StageTask of_layer = task;
       of_layer.item = layer;
       const TaskId id = compute(of_layer, workload.forward[layer]);
       for (const TaskId earlier : awaited) builder_.add_dependency(earlier, id);
     }
+    release_after(slot);
+  }
+
+  /// By process group and layer or backward step: the groups that are used from there on.
+  using Arrivals = std::vector<std::vector<std::vector<std::uint32_t>>>;
+
+  template <typename By>
+  Arrivals begin_gathers(const Slot& slot, const By& groups_by) {
+    Arrivals out;
+    for (std::size_t of = 0; of < part_of(slot).groups.size(); ++of) {
+      const PartGroups& groups = part_of(slot).groups[of];
+      out.push_back(groups_by(groups.workload, groups.groups));
+      gather_until(slot, of, 0);
+    }
+    return out;
+  }
+
+  /// Gathers as far ahead as this layer or step allows; returns what it waits for.
+  std::vector<TaskId> come_to(const Slot& slot, const Arrivals& arrivals, std::uint32_t at,
+                              std::vector<std::uint32_t>& reached) {
+    std::vector<TaskId> awaited;
+    for (std::size_t of = 0; of < reached.size(); ++of)
+      for (const std::uint32_t group : arrivals[of][at]) {
+        gather_until(slot, of, ++reached[of]);
+        const auto& gathered = gathered_[static_cast<std::size_t>(slot.part)][of][group];
+        if (gathered) awaited.push_back(*gathered);
+      }
+    return awaited;
   }
 
   bool is_last(const Slot& slot) const { return slot.micro_batch == parallel_.stages.micro_batches - 1; }
@@ -185,20 +238,33 @@ class StageWriter {
   void backward(const Slot& slot) {
     const StageTask task = {.kind = Kind::backward, .part = slot.part, .micro_batch = slot.micro_batch};
     const Workload& workload = part_of(slot).workload;
-    const bool is_in_steps = is_last(slot) && overlaps() && !part_of(slot).groups.empty();
-    if (!is_in_steps) compute(task, workload.backward_total);
-    for (std::uint32_t step = 0; is_in_steps && step < workload.backward.size(); ++step) {
-      StageTask of_step = task;
-      of_step.item = step;
-      compute(of_step, workload.backward[step].duration);
-      send_ready(slot.part, step, Issue::gradients);
-    }
+    const bool sends = is_last(slot) && overlaps() && !part_of(slot).groups.empty();
+    if (sends || may_gather(slot))
+      backward_by_step(slot, sends);
+    else
+      compute(task, workload.backward_total);
+    release_after(slot);
     for (Waiting& part : waiting_) --part.passes;
-    if (is_in_steps)
+    if (sends)
       send_ready(slot.part, static_cast<std::uint32_t>(workload.backward.size()) - 1, Issue::backward_end);
     else if (is_last(slot))
       waiting_.push_back({.part = slot.part, .passes = passes_of_delay()});
     while (!waiting_.empty() && waiting_.front().passes <= 0) send_next_part();
+  }
+
+  void backward_by_step(const Slot& slot, bool sends) {
+    const Workload& workload = part_of(slot).workload;
+    const bool gathers_again = may_gather(slot);
+    const Arrivals by_first_step = gathers_again ? begin_gathers(slot, groups_by_first_step) : Arrivals{};
+    std::vector<std::uint32_t> reached(by_first_step.size());
+    for (std::uint32_t step = 0; step < workload.backward.size(); ++step) {
+      const std::vector<TaskId> awaited = come_to(slot, by_first_step, step, reached);
+      const TaskId id =
+          compute({.kind = Kind::backward, .part = slot.part, .micro_batch = slot.micro_batch, .item = step},
+                  workload.backward[step].duration);
+      for (const TaskId earlier : awaited) builder_.add_dependency(earlier, id);
+      if (sends) send_ready(slot.part, step, Issue::gradients);
+    }
   }
 
   /// Later stages wait, so that all stages send the same part at once.
@@ -364,11 +430,13 @@ void check_program(const Program& program) {
   if (program.prefetch && any(Issue::drained))
     throw core::Unsupported("no prefetch of gathers that follow the update, with the key parallel",
                             fmt::to_string(*program.prefetch), "/schedules");
-  if (any(Issue::backward))
-    throw core::Unsupported(
-        "a pipeline that keeps parameters between micro-batches, with the key parallel: "
-        "\"reshard_after_forward\": false",
-        "one that gathers them again", "/schedules");
+}
+
+std::vector<bool> released_after_forward(const Program& program, std::size_t groups) {
+  std::vector<bool> out(groups);
+  for (const Op& op : program.ops)
+    if (op.issue == Issue::backward) out[op.group] = true;
+  return out;
 }
 
 JobGraph lower_stages(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap,

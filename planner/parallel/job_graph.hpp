@@ -61,14 +61,25 @@ struct JobGraph {
 };
 
 /// An iteration from the update before it to the moment when all passes and collectives have ended, which
-/// every stage awaits. The parameters of a part are gathered once, under the forward pass of its first
-/// micro-batch; its gradients travel once, when those of its last micro-batch are ready. `parts` are in the
-/// order of the model. `tied` is the time of the all-reduce between the first and the last stage that follows
-/// all others of both, if there is one. Throws Unsupported for programs of which that cannot be said.
+/// every stage awaits. The parameters of a part are gathered under a pass that does not have them: once in an
+/// iteration, unless the program releases them. Gradients travel once, when those of the last micro-batch are
+/// ready. `parts` are in the order of the model. `tied` is the time of the all-reduce between the first and
+/// the last stage that follows all others of both, if there is one. Throws Unsupported for programs of which
+/// that cannot be said.
 JobGraph lower_stages(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap,
                       std::optional<sim::Time> tied = {});
 
 /// Throws Unsupported unless lower_stages() takes such a program.
 void check_program(const Program& program);
+
+/// Whether parameters that were gathered for a pass are released after each backward pass, and not only after
+/// the last one. With several stages they are not, as PyTorch's pipelining runs FSDP2
+/// (torch/distributed/pipelining/stage.py).
+inline bool releases_after_backward(const Parallel& parallel, const Program& program) {
+  return parallel.pipeline == 1 && program.releases_between_batches;
+}
+
+/// By group: whether parameters are released after each forward pass.
+std::vector<bool> released_after_forward(const Program& program, std::size_t groups);
 
 }  // namespace planner

@@ -288,11 +288,19 @@ class Runner {
   /// Mean over the stages.
   double sent_per_worker() const {
     double sent = 2 * tied_bytes_;
+    const auto sent_bytes = [](const PartGroups& groups, std::size_t group, CollectiveKind kind) {
+      const Group& of = groups.groups[group];
+      return groups.transfers[of.transfer].sent_bytes(kind, payload_of(groups.workload, of));
+    };
     for (const ModelPart& part : out_.parts)
       for (const PartGroups& groups : part.groups)
         for (const Op& op : groups.program.ops)
-          sent += groups.transfers[groups.groups[op.group].transfer].sent_bytes(
-              op.kind, payload_of(groups.workload, groups.groups[op.group]));
+          if (op.kind != CollectiveKind::all_gather) sent += sent_bytes(groups, op.group, op.kind);
+    for (const StageTask& task : out_.graph.tasks)
+      if (task.kind == StageTask::Kind::gather)
+        sent += sent_bytes(out_.parts[static_cast<std::size_t>(task.part)]
+                               .groups[static_cast<std::size_t>(task.process_group)],
+                           static_cast<std::size_t>(task.item), CollectiveKind::all_gather);
     return sent / static_cast<double>(parallel_.pipeline);
   }
 

@@ -29,7 +29,9 @@ struct GroupAccount {
   bool drops_gradients = false;  ///< whole ones, once they are reduced
   bool is_in_buffers = false;    ///< whether gradients are held all the time
   std::vector<HeldGradient> gradients = {};
-  std::vector<std::uint32_t> last_step = {};  ///< of backward that uses the parameters, by group of tensors
+  std::vector<std::uint32_t> last_step = {};   ///< of backward that uses the parameters, by group of tensors
+  std::vector<std::uint32_t> last_layer = {};  ///< likewise of forward
+  std::vector<bool> is_released = {};          ///< after forward, by group of tensors
   std::vector<std::optional<Time>> gathered = {};  ///< by group of tensors: since when
 };
 
@@ -138,6 +140,9 @@ class StageAccounts {
       last_step[groups.workload.backward[step].layer] = step;
     for (const Group& group : groups.groups)
       out.last_step.push_back(last_step[groups.workload.gradients[group.end - 1].layer]);
+    for (const Group& group : groups.groups)
+      out.last_layer.push_back(groups.workload.gradients[group.begin].layer);
+    out.is_released = released_after_forward(groups.program, groups.groups.size());
     out.gathered.resize(groups.groups.size());
     return out;
   }
@@ -187,7 +192,19 @@ class StageAccounts {
 
   void activations(std::int64_t bytes, Time at) { changes_.push_back({at, MemoryPart::activations, bytes}); }
 
-  void forward(const PartAccount& part, const StageTask& task, const sim::Span& span) {
+  /// Parameters that were gathered are released with the end of this task.
+  void release(GroupAccount& account, std::size_t group, Time at) {
+    hold(MemoryPart::gathered, elements(account, static_cast<std::int64_t>(group)) * element_.gather,
+         *account.gathered[group], at);
+    account.gathered[group].reset();
+  }
+
+  void forward(PartAccount& part, const StageTask& task, const sim::Span& span) {
+    for (GroupAccount& account : part.groups)
+      for (std::size_t group = 0; group < account.gathered.size(); ++group)
+        if (account.gathered[group] && account.is_released[group] &&
+            static_cast<std::int64_t>(account.last_layer[group]) == task.item)
+          release(account, group, span.end);
     if (!part.activations) return;
     const ActivationAccount& of = *part.activations;
     if (task.item == StageTask::kWholePass) {
@@ -203,15 +220,17 @@ class StageAccounts {
   void backward(PartAccount& part, const StageTask& task, const sim::Span& span) {
     const bool is_whole = task.item == StageTask::kWholePass;
     const auto step = static_cast<std::uint32_t>(task.item);
-    const bool is_last = task.micro_batch == ran_.parallel.stages.micro_batches - 1;
+    const bool is_last_batch = task.micro_batch == ran_.parallel.stages.micro_batches - 1;
     for (GroupAccount& account : part.groups) {
       if (!account.is_in_buffers)
         for (HeldGradient& each : account.gradients)
           if (!each.from && (is_whole || each.step == step)) each.from = span.start;
-      for (std::size_t group = 0; is_last && group < account.gathered.size(); ++group)
+      const bool releases =
+          is_last_batch ||
+          (account.groups != nullptr && releases_after_backward(ran_.parallel, account.groups->program));
+      for (std::size_t group = 0; releases && group < account.gathered.size(); ++group)
         if (account.gathered[group] && (is_whole || account.last_step[group] == step))
-          hold(MemoryPart::gathered, elements(account, static_cast<std::int64_t>(group)) * element_.gather,
-               *account.gathered[group], span.end);
+          release(account, group, span.end);
     }
     if (!part.activations) return;
     if (is_whole) {

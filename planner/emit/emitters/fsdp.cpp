@@ -76,7 +76,8 @@ std::vector<bool> reshards_of(const Behaviour& behaviour, std::size_t groups) {
 
 /// Whether parameters stay whole from one micro-batch to the next.
 bool keeps_between_batches(const EmitRequest& request, const Behaviour& behaviour) {
-  return request.accumulation_steps > 1 && !behaviour.options.reshard_after_backward;
+  const bool has_stages = request.division != nullptr && request.division->pipeline > 1;
+  return request.accumulation_steps > 1 && (has_stages || !behaviour.options.reshard_after_backward);
 }
 
 std::string_view python_bool(bool value) { return value ? "True" : "False"; }

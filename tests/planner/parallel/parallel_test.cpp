@@ -244,6 +244,24 @@ TEST_CASE("parallel: parameters are gathered under the first micro-batch, of sta
   CHECK(channel(unprefetched, 0) == "G2 0-3, G1 4-9, R1 24-29, R2 29-32");
 }
 
+// The first layer's parameters are released after each forward pass and gathered again before each pass that
+// does not have them; no backward pass releases them, so the last one finds them.
+// stage 0   channel  G2 0-3, G1 3-8, G2 9-12, G2 14-17                        R1 23-28, R2 28-31
+//           compute  F1.1 3-4, F1.2 8-9, F2.1 12-13, F2.2 13-14, B1.2 15-17, B1.1 17-19, B2.2 21-23, B2.1
+//           23-25
+// stage 1   channel  G1 0-7                                                   R1 21-28
+//           compute  F1.1 9-11, B1 11-15, F2 15-17, B2 17-21
+TEST_CASE("parallel: parameters that a forward pass releases are gathered again") {
+  const ParallelRun run =
+      run_of(three_layers(), pair_of(2, 0.1), 4, stages_of(2, 2, kTwoAndOne), R"("fsdp")");
+  CHECK(compute(run, 0) ==
+        "F1.1 3-4, F1.2 8-9, F2.1 12-13, F2.2 13-14, B1.2 15-17, B1.1 17-19, B2.2 21-23, B2.1 23-25");
+  CHECK(compute(run, 1) == "F1.1 9-11, B1 11-15, F2 15-17, B2 17-21");
+  CHECK(channel(run, 0) == "G2 0-3, G1 3-8, G2 9-12, G2 14-17, R1 23-28, R2 28-31");
+  CHECK(channel(run, 1) == "G1 0-7, R1 21-28");
+  CHECK(run.metrics.iteration_us == 31);
+}
+
 // Three groups of 3 us in stage 0. Before the second is sent the first must have arrived.
 // compute   F1.1 3-4, F1.2 6-7, F1.3 9-10       B1.3 12-13, B1.2 13-14    B1.1 16-24
 // channel   G3 0-3, G2 3-6, G1 6-9              R1 13-16, R2 16-19        R3 24-27
@@ -643,9 +661,6 @@ TEST_CASE("parallel: what is refused, in one line") {
     CHECK_THROWS_WITH_AS(run_of(three_layers(), pair_of(2, 0.1), 4, stages_of(2, 2), schedule, conditions),
                          message, core::Unsupported);
   };
-  fails(R"("fsdp")", {},
-        "expected a pipeline that keeps parameters between micro-batches, with the key parallel: "
-        "\"reshard_after_forward\": false, got one that gathers them again");
   fails(R"("bytescheduler")", {},
         "expected a pipeline whose channel runs in order, with the key parallel, got one that goes by layer");
   fails(R"("horovod")", {}, "expected a fusion without a cycle, with the key parallel, got threshold");

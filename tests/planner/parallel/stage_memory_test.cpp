@@ -181,7 +181,7 @@ TEST_CASE("stage memory: as many micro-batches are in flight as the warm-up has 
       }
 }
 
-TEST_CASE("stage memory: one stage with one micro-batch holds what a job without stages holds") {
+TEST_CASE("stage memory: one stage takes the time and the memory of a job without stages") {
   int compared = 0;
   for (std::uint32_t seed = 0; seed < support::seeds(300); ++seed) {
     CAPTURE(seed);
@@ -197,7 +197,10 @@ TEST_CASE("stage memory: one stage with one micro-batch holds what a job without
     if (random.one_in(3)) conditions.data_types.reduce = core::Dtype::bfloat16;
     if (random.one_in(3)) conditions.data_types.gradients = core::Dtype::bfloat16;
     const bool computes_again = random.one_in(3);
+    const std::int64_t micro_batches = computes_again ? 1 : random.between(1, 3);
     if (computes_again) conditions.recompute = Recompute{.layers = 1 + random.below(3)};
+    Conditions accumulated = conditions;
+    accumulated.accumulation_steps = micro_batches;
     const core::Profile alone = computes_again ? recomputed(profile, *conditions.recompute) : profile;
     for (const std::pair<std::string, bool>& each : std::vector<std::pair<std::string, bool>>{
              {R"({"pipeline": "wfbp", "fusion": "none"})", false},
@@ -206,15 +209,27 @@ TEST_CASE("stage memory: one stage with one micro-batch holds what a job without
              {R"({"pipeline": "zero", "stage": 1, "overlap_gather": false, "fusion": "groups"})", false},
              {R"({"pipeline": "zero", "stage": 2, "overlap_gather": false, "fusion": "groups"})", false},
              {R"({"pipeline": "sharded", "reshard_after_forward": false, "fusion": "none"})", true},
-             {R"({"pipeline": "sharded", "reshard_after_forward": false, "fusion": "all"})", false}}) {
+             {R"({"pipeline": "sharded", "reshard_after_forward": false, "fusion": "all"})", false},
+             {R"({"pipeline": "sharded", "fusion": "none"})", true},
+             {R"({"pipeline": "sharded", "prefetch": 2, "backward_prefetch": 0, "fusion": "none"})", true},
+             {R"({"pipeline": "sharded", "reshard_after_forward": true, "fusion": "groups"})", true},
+             {R"({"pipeline": "sharded", "kept_groups": 2, "scatters_in_flight": 1, "fusion": "none"})",
+              true},
+             {R"({"pipeline": "sharded", "reshard_after_backward": false, "fusion": "none"})", true},
+             {R"({"pipeline": "sharded", "reshard_after_forward": false, "reshard_after_backward": false,
+                  "fusion": "none"})",
+              true}}) {
       const std::string& schedule = each.first;  // the other: whether groups may divide a segment
       CAPTURE(schedule);
       if (computes_again && each.second) continue;  // a recomputed segment is gathered whole
-      const Scene scene(alone, network, workers, conditions);
+      const Scene scene(alone, network, workers, accumulated);
       const Run run = scene.run(schedule_of(schedule));
       const Memory expected = planner::memory_of(scene.setting, run, run.timeline);
       const ParallelRun staged =
-          run_parallel(profile, network, workers, {}, conditions, schedule_of(schedule), parallel_of("{}"));
+          run_parallel(profile, network, workers, {}, conditions, schedule_of(schedule),
+                       parallel_of(fmt::format(R"({{"stages": {{"schedule": "1f1b", "micro_batches": {}}}}})",
+                                               micro_batches)));
+      CHECK(staged.metrics.iteration_us == run.metrics.iteration_us);
       const std::int64_t most = total(staged.stages.front().memory->bytes);
       if (computes_again)  // here all activations of a pass are held at once
         CHECK(most >= total(expected.peak.bytes));
