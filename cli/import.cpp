@@ -119,7 +119,8 @@ struct OfRanks {
   std::vector<std::string> warnings = {};
 };
 
-/// What several traces have in common is said once, with their ranks, and not again for the one that is imported.
+/// What several traces have in common is said once, with their ranks, and not again for the one that is
+/// imported.
 bool is_said_of_ranks(const std::vector<std::string>& warnings, const std::string& warning) {
   return std::any_of(warnings.begin(), warnings.end(),
                      [&](const std::string& each) { return each.ends_with(": " + warning); });
