@@ -198,7 +198,7 @@ class Search {
     }
   }
 
-  /// Of plans of such units that take no more memory than this one.
+  /// No plan of such units that takes no more memory than this one is faster than this.
   double bound_us(Unit unit, const ShardedPlan& plan) {
     const auto [at, is_new] = bounds_us_.emplace(std::pair{unit, plan.peak_bytes}, of_all_us_);
     if (is_new && unit != Unit::tensor && layer_bound_)

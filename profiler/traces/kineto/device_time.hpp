@@ -47,9 +47,9 @@ struct LaunchedSpan {
 struct Beside {
   Spans gradients;  ///< collectives of gradients and parameters
   Spans exchanges;  ///< other communication, which belongs to the layers
-  /// Of these, exchanges that passes launch, with the time in which they queue behind another collective of
-  /// their process group; in the order of their begins. Kernels of layers that are launched after them wait
-  /// for them.
+  /// Those of the exchanges that passes launch, in the order of their begins. Each includes the time in which
+  /// it queues behind another collective of its process group, and kernels of layers that are launched after
+  /// it wait for it.
   std::vector<LaunchedSpan> in_passes;
   Spans copies;
   Spans blocked;  ///< a host thread waited for the GPU
