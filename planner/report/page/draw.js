@@ -6,7 +6,7 @@ const SVG = "http://www.w3.org/2000/svg";
 // Okabe and Ito's colours, which colour-blind readers can distinguish.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f"];
 const DASHES = ["", "7 4", "2 3"];
-const MARKERS = [d3.symbolCircle, d3.symbolSquare, d3.symbolDiamond, d3.symbolTriangle];
+const MARKERS = [d3.symbolCircle, d3.symbolSquare, d3.symbolDiamond, d3.symbolTriangle, d3.symbolCross, d3.symbolStar, d3.symbolWye];
 
 function setAll(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {}))
