@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <sstream>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,7 +23,15 @@ namespace cli {
 
 template <typename Number>
 Check range(Number min, Number max) {
-  return std::make_shared<CLI::Range>(min, max);
+  const auto error = [min, max](const std::string& text) {
+    Number value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= min && value <= max) return std::string();
+    return fmt::format("expected {} from {} to {}, got '{}'",
+                       std::is_integral_v<Number> ? "one whole number" : "a number", min, max,
+                       core::printable(text));
+  };
+  return std::make_shared<CLI::Validator>(
+      error, fmt::format("{} in [{} - {}]", CLI::detail::type_name<Number>(), min, max));
 }
 
 template Check range(int, int);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/bundled.hpp"
 #include "cli/chosen_schedule.hpp"
 #include "cli/import_ranks.hpp"
 #include "core/chrome_trace.hpp"
@@ -51,7 +52,10 @@ std::string file_name(const std::string& path) {
   return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
 }
 
-std::string path_json(const std::string& file) {
+/// What a scenario holds for an option: the path of a file, or the name of what comes with the program.
+std::string path_or_name_json(const std::string& file) {
+  std::error_code none;
+  if (is_name(file) && !std::filesystem::exists(file, none)) return core::json_string(file);
   return core::json_string(std::filesystem::absolute(file).string());
 }
 
@@ -91,8 +95,8 @@ kineto::Imported imported_with_waiting(const ranks::Report& report, const ranks:
 Inputs inputs_of(const ranks::Report& report, const CompareOptions& options,
                  std::vector<std::string>& warnings) {
   Inputs out;
-  if (!options.profile.empty()) out.profile = path_json(options.profile);
-  if (!options.network.empty()) out.network = path_json(options.network);
+  if (!options.profile.empty()) out.profile = path_or_name_json(options.profile);
+  if (!options.network.empty()) out.network = path_or_name_json(options.network);
   if (!out.profile.empty() && !out.network.empty()) return out;
   const ranks::RankTrace& trace = trace_of(report, options.rank);
   if (out.profile.empty()) {

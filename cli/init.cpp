@@ -36,6 +36,7 @@ struct Options {
   std::string network;
   std::string between;
   std::vector<std::int64_t> workers;
+  std::optional<std::int64_t> batch;
   std::string output = "scenario.json";
   bool json = false;
   bool force = false;
@@ -156,10 +157,19 @@ void complete(Options& options) {
 /// A profile file or a bundled profile as it is; a model is estimated on the device.
 core::Profile profile_of(const Options& options) {
   const core::Field file = load_model(options.model);
-  if (is_profile(file)) return core::read_profile(file);
+  if (is_profile(file)) {
+    core::Profile profile = core::read_profile(file);
+    for (const auto& [option, is_given] :
+         {std::pair{"--device", !options.device.empty()}, std::pair{"--batch", options.batch.has_value()}})
+      if (is_given)
+        throw core::InputError(fmt::format(
+            "{}: expected a model to estimate, got {}, a profile of {} with batch {}, which stays as it is",
+            option, core::one_line(options.model), core::one_line(profile.device), profile.batch_size));
+    return profile;
+  }
   const std::string device = lower(options.device);
   check_device(device);
-  return core::estimate(core::read_model(file), core::device(device).value());
+  return core::estimate(core::read_model(file), core::device(device).value(), {.batch_size = options.batch});
 }
 
 /// The name of a bundled network, the path of a file, or a link of a given rate.
@@ -233,6 +243,8 @@ void add_init(const Command& program) {
       "--device", options->device,
       fmt::format("for a model: the GPU whose data sheet gives the times of its layers: one of {}",
                   fmt::join(planner::names(core::devices()), ", ")));
+  command.add_option("--batch", options->batch, "for a model: samples per worker (default: the model's)")
+      .check(range<std::int64_t>(1, 1'000'000'000));
   command.add_option("--network", options->network,
                      "a rate such as 25gbit, a network file, or a name that 'fusewise show networks' lists");
   command.add_option(

@@ -39,7 +39,7 @@ std::int64_t size_of(const std::string& text) {
 }
 
 core::Profile profile_to_write(const OverlapOptions& options, const core::Model& model, std::int64_t batch) {
-  const core::Field file = core::Field::load(options.into);
+  const core::Field file = core::Field::load(input_path(Bundled::profile, options.into));
   core::Profile out = core::read_profile(file);
   if (out.model != model.name)
     file.at("model").expected(fmt::format("'{}', the model of --overlap", model.name));

@@ -1,6 +1,8 @@
 // fusewise report: writes one HTML file that shows a scenario, results or an accuracy report.
 
+#include <filesystem>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -73,6 +75,13 @@ report::Report collect(const std::string& path, const Options& options) {
 }
 
 void write_report(const Options& options) {
+  const std::string ending = std::filesystem::path(options.output).extension().string();
+  for (const std::string_view picture : {".svg", ".png", ".pdf", ".jpg"})
+    if (ending == picture)
+      throw core::InputError(
+          fmt::format("--output: expected a name that ends in .html, got {} (in a browser the page saves "
+                      "each chart as SVG)",
+                      core::one_line(options.output)));
   const report::Report collected = collect(input_path(Bundled::scenario, options.input), options);
   const std::string page = report::page(collected.title, collected.data);
   core::write_file(options.output, page);

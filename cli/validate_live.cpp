@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/bundled.hpp"
 #include "cli/chosen_schedule.hpp"
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
@@ -114,7 +115,7 @@ std::vector<std::string> tensor_order(const planner::PlanFile& plan) {
 /// Replaces the profile by that of --profile or --layers, if given.
 void set_profile(const Options& options, live::RunSpec& spec) {
   if (!options.profile.empty()) {
-    spec.profile = core::read_profile(Field::load(options.profile));
+    spec.profile = core::read_profile(Field::load(input_path(Bundled::profile, options.profile)));
     if (spec.conditions.recompute)
       spec.profile = planner::recomputed(std::move(spec.profile), *spec.conditions.recompute);
   }
@@ -123,7 +124,8 @@ void set_profile(const Options& options, live::RunSpec& spec) {
     throw InputError(
         "--layers: expected a scenario without recompute, as no layer is computed twice here, got one");
   spec.layers =
-      live::RealLayers{.model = core::read_model(Field::load(options.layers)), .batch_size = options.batch};
+      live::RealLayers{.model = core::read_model(Field::load(input_path(Bundled::model, options.layers))),
+                       .batch_size = options.batch};
   if (options.backend == "nccl") spec.layers->backend = "cuda";  // NCCL exchanges gradients on the GPU
   if (options.computing) spec.layers->computing = *options.computing;
   spec.profile = live::profile_of(*spec.layers);

@@ -1,5 +1,6 @@
 #include "core/bundled.hpp"
 
+#include <algorithm>
 #include <string>
 #include <system_error>
 
@@ -68,7 +69,16 @@ Network read_network_reference(const Field& field) {
   return read_network(field.follow());
 }
 
-Field follow_profile(const Field& field) { return follow(field, bundled_profiles(), "profile"); }
+Field follow_profile(const Field& field) {
+  const std::vector<std::string_view> models = names(bundled_models());
+  if (field.is_text() && std::ranges::find(models, field.text()) != models.end() &&
+      !find(bundled_profiles(), "profile", field.text()))
+    if (std::error_code none; !std::filesystem::exists(field.path(), none))
+      field.expected(
+          R"(a profile, or for a model an object such as {"estimate": "resnet50", "device": "a100"})",
+          fmt::format("the model '{}'", printable(field.text())));
+  return follow(field, bundled_profiles(), "profile");
+}
 Field follow_model(const Field& field) { return follow(field, bundled_models(), "model"); }
 
 }  // namespace core

@@ -86,9 +86,8 @@ std::string explanation_text(const Explanation& all) {
 
   out += fmt::format("\nWhat bounds the iteration: {}\n", all.bound_by);
   for (const WhatIf& row : all.free) out += what_if_text(row, " free");
-  out += fmt::format(
-      "  iteration {}, compute alone {}, no grouping under this pipeline beats {}\n  speed-up {:.2f}",
-      ms(all.iteration_us), ms(all.compute_us), ms(all.lower_bound_us), all.speedup);
+  out += fmt::format("  iteration {}, compute alone {}, simple lower bound {}\n  speed-up {:.2f}",
+                     ms(all.iteration_us), ms(all.compute_us), ms(all.lower_bound_us), all.speedup);
   if (all.s_max)
     out +=
         fmt::format("; no overlap of all bytes with forward and backward at these costs beats {:.2f} (S_max)",

@@ -79,6 +79,14 @@ double iteration_us(const Results& results, const Knee& knee) {
   return 0;
 }
 
+/// The knee of most workers; among equal ones that of the fastest schedule there.
+const Knee& last_knee(const Results& results, const std::vector<Knee>& all) {
+  return *std::max_element(all.begin(), all.end(), [&](const Knee& a, const Knee& b) {
+    return a.workers != b.workers ? a.workers < b.workers
+                                  : iteration_us(results, a) > iteration_us(results, b);
+  });
+}
+
 /// Writes the most important findings as sentences.
 std::vector<std::string> advice(const Results& results, const std::vector<Knee>& all) {
   const std::vector<std::int64_t> counts = worker_counts(results);
@@ -95,17 +103,14 @@ std::vector<std::string> advice(const Results& results, const std::vector<Knee>&
                   counts.back(), best.schedule, alike, best.metrics.iteration_us / 1e3,
                   best.metrics.throughput_samples_per_s, 100 * best.metrics.scaling_efficiency)};
   if (counts.size() < 2) return out;
-  const auto knee = std::max_element(all.begin(), all.end(), [&](const Knee& a, const Knee& b) {
-    return a.workers != b.workers ? a.workers < b.workers
-                                  : iteration_us(results, a) > iteration_us(results, b);
-  });
-  out.push_back(knee_line(*knee, counts.front(), counts.back()));
+  const Knee& knee = last_knee(results, all);
+  out.push_back(knee_line(knee, counts.front(), counts.back()));
   const std::int64_t cheapest = counts.front() > 1 ? counts.front() : counts[1];
   std::string tests = fmt::format(
       "Worth a test run: {} workers, which shows for the least money whether profile and network are right",
       cheapest);
-  if (knee->is_passed && knee->workers > cheapest)
-    tests += fmt::format("; and {} workers, the knee, which decides how many to use", knee->workers);
+  if (knee.is_passed && knee.workers > cheapest)
+    tests += fmt::format("; and {} workers, the knee, which decides how many to use", knee.workers);
   out.push_back(tests + ".");
   return out;
 }
@@ -128,19 +133,19 @@ std::string about(const Scenario& scenario) {
                      scenario.network.origin.source);
 }
 
-/// The knee of the planned schedule, otherwise of the fastest one on most workers; of a single worker, the
-/// next number.
+/// The knee of the planned schedule. If every number of workers is past it, the last knee of all schedules,
+/// and if they are past that too, the largest number. Of a single worker, the next number.
 std::int64_t chosen_workers(const Results& results, const Options& options) {
   if (options.workers > 0) return options.workers;
   const std::vector<std::int64_t> counts = worker_counts(results);
   const std::vector<Knee> all = knees(results);
-  const auto named = [&](const std::string& name) {
-    return std::find_if(all.begin(), all.end(), [&](const Knee& knee) { return knee.schedule == name; });
-  };
-  auto knee = named(options.schedule.name);
-  if (knee == all.end()) knee = named(fastest(results, counts.back()).schedule);
+  const auto planned = std::find_if(all.begin(), all.end(),
+                                    [&](const Knee& knee) { return knee.schedule == options.schedule.name; });
+  const bool is_inside = planned != all.end() && planned->workers >= counts.front();
+  const std::int64_t at = is_inside ? planned->workers : last_knee(results, all).workers;
+  if (at < counts.front()) return counts.back();
   const auto found = std::find_if(counts.begin(), counts.end(),
-                                  [&](std::int64_t count) { return count > 1 && count >= knee->workers; });
+                                  [&](std::int64_t count) { return count > 1 && count >= at; });
   return found == counts.end() ? counts.back() : *found;
 }
 
@@ -292,8 +297,9 @@ Report of_comparison(const core::Field& file) {
          {"second_us", each.at("second_us").number(0, kMaxNumber)},
          {"difference_us", each.at("difference_us").number(-kMaxNumber, kMaxNumber)}});
   }
-  const std::string names = fmt::format("{} and {}", comparison["sides"][0]["name"].get<std::string>(),
-                                        comparison["sides"][1]["name"].get<std::string>());
+  const std::string first = comparison["sides"][0]["name"], second = comparison["sides"][1]["name"];
+  const std::string names = second == "measured" ? fmt::format("{} and {}", second, first)  // as it is drawn
+                                                 : fmt::format("{} and {}", first, second);
   Report out = {.title = "An iteration, " + names, .data = {}, .warnings = {}};
   out.data = {{"title", out.title}, {"kind", "comparison"}, {"comparison", std::move(comparison)}};
   for (const core::Field& warning : file.at("warnings").items()) out.warnings.push_back(warning.text());

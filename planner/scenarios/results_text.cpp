@@ -213,7 +213,9 @@ std::string what_if_table(const Results& results) {
       rows.push_back({fmt::to_string(entry.metrics.workers), entry.schedule, each.change,
                       ms(each.metrics.iteration_us), ms(each.metrics.exposed_communication_us),
                       saved(each.metrics.iteration_us, entry.metrics.iteration_us)});
-  return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1, 2});
+  if (rows.size() == 1) return "";
+  return '\n' + core::aligned(rows, {1, 2}) +
+         "the groups stay as they are; the best plan under a change may be another, as plan --explain says\n";
 }
 
 bool has_stages(const Results& results) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "core/bundled.hpp"
 #include "core/estimate/estimated_profile.hpp"
@@ -174,10 +173,6 @@ std::vector<std::int64_t> read_workers(const Field& field) {
   return workers;
 }
 
-bool can_run(const Conditions& conditions, const planner::Schedule& schedule) {
-  return !conditions.needs_channel_in_order() || !goes_by_layer(schedule);
-}
-
 /// Named schedules must support the conditions; by default, all schedules that do are taken.
 std::vector<planner::Schedule> read_schedules(const Field& field, const Conditions& conditions) {
   std::vector<planner::Schedule> out;
@@ -195,19 +190,6 @@ std::vector<planner::Schedule> read_schedules(const Field& field, const Conditio
       item.expected(planner::kPipelineInOrder,
                     fmt::format("{}, which goes by layer", out.back().pipeline->name));
   }
-  return out;
-}
-
-/// Names of the schedules excluded by the conditions.
-std::vector<std::string> left_out(const Scenario& scenario) {
-  std::vector<std::string> out;
-  if (scenario.file.has("schedules")) return out;
-  for (const planner::Schedule& schedule : planner::lossless_schedules())
-    if (!can_run(scenario.conditions, schedule))
-      out.push_back(
-          fmt::format("schedule '{}' is left out: with failures, other jitter than lognormal or "
-                      "other fidelity than closed a channel cannot go by layer",
-                      schedule.name));
   return out;
 }
 
@@ -318,6 +300,25 @@ double max_workers(const Scenario& scenario) {
   return std::floor(std::min(max_tasks(conditions) / tasks, by_messages));
 }
 
+planner::Overlap overlap_of_profile(const Field& scenario) {
+  const auto measured =
+      scenario.has("overlap") ? std::nullopt : core::read_profile_overlap(scenario.at("profile"));
+  if (!measured) return {};
+  return {.compute_slowdown = measured->compute_slowdown,
+          .communication_slowdown = measured->communication_slowdown};
+}
+
+bool can_run(const Conditions& conditions, const planner::Schedule& schedule) {
+  return !conditions.needs_channel_in_order() || !goes_by_layer(schedule);
+}
+
+bool can_slow(const Conditions& conditions) {
+  return conditions.fidelity == planner::Fidelity::closed && conditions.failures.empty() &&
+         conditions.jitter.distribution == planner::Jitter::Distribution::lognormal;
+}
+
+namespace {
+
 /// Checks each phase as a scenario of its own.
 void check_phases(const Field& field, const Scenario& scenario) {
   const std::vector<Field> phases = field.at("job").at("phases").items();
@@ -328,89 +329,6 @@ void check_phases(const Field& field, const Scenario& scenario) {
     if (!can_run(alone.conditions, alone.schedules.front()))
       phases[i].at("schedule").expected(planner::kPipelineInOrder, "one that goes by layer");
   }
-}
-
-/// The overlap measured with the profile, for scenarios that do not set it.
-planner::Overlap overlap_of_profile(const Field& scenario) {
-  const auto measured =
-      scenario.has("overlap") ? std::nullopt : core::read_profile_overlap(scenario.at("profile"));
-  if (!measured) return {};
-  return {.compute_slowdown = measured->compute_slowdown,
-          .communication_slowdown = measured->communication_slowdown};
-}
-
-bool can_slow(const Conditions& conditions) {
-  return conditions.fidelity == planner::Fidelity::closed && conditions.failures.empty() &&
-         conditions.jitter.distribution == planner::Jitter::Distribution::lognormal;
-}
-
-/// The largest number of workers on which a bundled network was measured, if the scenario joins no nodes.
-std::int64_t workers_of_node(const Scenario& scenario) {
-  const Field network = scenario.file.at("network");
-  if (!network.is_text() || !core::find_bundled_network(network.text()) || scenario.file.has("between"))
-    return 0;
-  std::int64_t out = 0;
-  for (const core::Measured& each : scenario.network.measured) out = std::max(out, each.workers);
-  return out;
-}
-
-bool is_half(core::Dtype type) { return type != core::Dtype::float32; }
-
-/// The keys without which the memory of schedule megatron-do is not that of Megatron-LM, which adds gradients
-/// up in the buffers that it reduces, and updates a master copy of parameters of 16 bits.
-std::vector<std::string_view> missing_for_megatron(const Scenario& scenario) {
-  const planner::DataTypes& types = scenario.conditions.data_types;
-  const core::Dtype own = scenario.profile.dtype;
-  std::vector<std::string_view> out;
-  if (!scenario.conditions.memory->gradients_in_buffers)
-    out.emplace_back(R"("gradients_in_buffers": true in memory)");
-  if (types.gradients.value_or(own) != types.reduce.value_or(own))
-    out.emplace_back("the same type for gradients as for reduce in data_types");
-  if (is_half(types.parameters.value_or(own)) && types.master.value_or(own) != core::Dtype::float32)
-    out.emplace_back(R"("master": "float32" in data_types)");
-  return out;
-}
-
-void warn_of_megatron(const Scenario& scenario, std::vector<std::string>& out) {
-  if (!scenario.conditions.memory) return;
-  for (const planner::Schedule& schedule : scenario.schedules) {
-    if (schedule.name != "megatron-do" && !schedule.name.starts_with("megatron-do ")) continue;
-    if (const auto missing = missing_for_megatron(scenario); !missing.empty())
-      out.push_back(fmt::format("memory: that of megatron-do is Megatron-LM's only with {}",
-                                fmt::join(missing, ", and with ")));
-    return;
-  }
-}
-
-std::vector<std::string> warnings_about(const Scenario& scenario) {
-  std::vector<std::string> out = left_out(scenario);
-  warn_of_megatron(scenario, out);
-  if (overlap_of_profile(scenario.file).slows() && !can_slow(scenario.conditions))
-    out.emplace_back(
-        "the profile's overlap slow-down is left out: it goes with fidelity closed, without failures, with "
-        "lognormal jitter alone");
-  const std::int64_t max = *std::max_element(scenario.workers.begin(), scenario.workers.end());
-  const auto check = [&](std::string_view what, std::int64_t worker, std::string_view consequence) {
-    if (worker >= max)
-      out.push_back(
-          fmt::format("{} {} is none of the workers 0 to {}, {}", what, worker, max - 1, consequence));
-  };
-  for (const planner::Straggler& straggler : scenario.conditions.stragglers)
-    check("straggler", straggler.worker, "it slows nothing down");
-  for (const planner::Failure& failure : scenario.conditions.failures)
-    check("failing worker", failure.worker, "it stops nothing");
-  for (const planner::Straggler& slow : scenario.conditions.links.slow)
-    check("slow sender", slow.worker, "it slows nothing down");
-  if (scenario.conditions.channels > 1 && !scenario.conditions.topology)
-    out.emplace_back("several channels without a topology: collectives at once share no link");
-  const std::int64_t node = workers_of_node(scenario);
-  if (node > 0 && max > node)
-    out.push_back(
-        fmt::format("network '{}' is one machine of {} workers, and {} are simulated as if one machine held "
-                    "them all; for "
-                    "several machines the scenario needs \"between\": {{\"bandwidth_gbps\": ...}}",
-                    scenario.network.name, node, max));
-  return out;
 }
 
 /// The network, with the scenario's link between nodes if it has one.
@@ -456,6 +374,8 @@ void recompute_in(const Field& field, Scenario& scenario) {
   if (!scenario.job) return;
   for (Phase& phase : scenario.job->phases) apply(phase.profile);
 }
+
+}  // namespace
 
 Scenario read_scenario(const Field& field, bool takes_parallel) {
   field.check_format("fusewise.scenario");

@@ -46,6 +46,15 @@ Scenario scenario_of(const Scenario& scenario, const Phase& phase);
 /// memory and time.
 double max_workers(const Scenario& scenario);
 
+/// The overlap measured with the profile of a scenario's file, for scenarios that do not set it.
+planner::Overlap overlap_of_profile(const core::Field& scenario);
+
+/// Whether the schedule can be simulated under these conditions.
+bool can_run(const planner::Conditions& conditions, const planner::Schedule& schedule);
+
+/// Whether a run under these conditions takes the overlap measured with the profile.
+bool can_slow(const planner::Conditions& conditions);
+
 /// Warnings about aspects that the scenario omits and settings without effect: stragglers, failures and slow
 /// links of workers that no number of workers includes are probably mistakes.
 std::vector<std::string> warnings_about(const Scenario& scenario);

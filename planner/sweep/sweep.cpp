@@ -266,6 +266,10 @@ void combine(const Sweep& sweep, std::size_t combination, Scenario& of_base) {
 
 Sweep read_sweep(const Field& scenario) {
   Sweep out = {.base = scenarios::read_scenario(scenario), .axes = {}};
+  if (!scenario.has("sweep"))
+    scenario.expected(
+        R"(a key "sweep" with what varies, such as {"workers": [4, 8], "line_rate_gbps": [10, 25]})",
+        "a scenario without");
   const Field field = scenario.at("sweep");
   if (const auto job = scenario.find("job")) job->expected("none in a scenario that is swept");
   out.axes = read_axes(field);

@@ -346,4 +346,78 @@ TEST_CASE("measure: on a terminal it says what it measures, and how much is left
             .err.find("done") == std::string::npos);
 }
 
+TEST_CASE("messages: what is refused says what to give instead") {
+  const support::TemporaryFolder folder;
+  const std::string out = (folder.path() / "out.json").string();
+  const std::string plain = folder.put("plain.json", R"({
+    "format": "fusewise.scenario", "version": 1, "profile": "resnet50-v100", "network": "v100-10gbe", "workers": [8]})");
+  const std::string of_model = folder.put("model.json", R"({
+    "format": "fusewise.scenario", "version": 1, "profile": "resnet50", "network": "v100-10gbe", "workers": [8]})");
+  struct Example {
+    std::vector<std::string> arguments;
+    const char* message;
+  };
+  const std::vector<std::string> init = {
+      "init", "--model", "resnet50-v100", "--network", "25gbit", "--workers", "8", "-o", out};
+  const auto init_with = [&](const std::string& option, const std::string& value) {
+    std::vector<std::string> all = init;
+    all.insert(all.end(), {option, value});
+    return all;
+  };
+  for (const Example& each :
+       {Example{init_with("--device", "a100"),
+                "--device: expected a model to estimate, got resnet50-v100, a profile of"},
+        Example{init_with("--batch", "16"),
+                "--batch: expected a model to estimate, got resnet50-v100, a profile of"},
+        Example{{"plan", "resnet50-v100", "--workers", "8,16"},
+                "expected one whole number from 1 to 1000000, got '8,16'"},
+        Example{{"report", plain, "-o", "x.png"}, "--output: expected a name that ends in .html, got x.png"},
+        Example{{"sweep", plain}, "plain.json: /: expected a key \"sweep\" with what varies"},
+        Example{{"simulate", of_model}, "/profile: expected a profile, or for a model an object such as"}}) {
+    const Outcome outcome = run_program(each.arguments);
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.err.find(each.message) != std::string::npos);
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+  }
+  CHECK_FALSE(std::filesystem::exists(out));
+}
+
+TEST_CASE("init: --batch is that of the estimate") {
+  const support::TemporaryFolder folder;
+  const std::string out = (folder.path() / "out.json").string();
+  CHECK(run_program({"init", "--model", "resnet50", "--device", "a100", "--network", "25gbit", "--workers",
+                     "8", "--batch", "17", "-o", out})
+            .exit_code == 0);
+  CHECK(json::parse(core::read_file(out)).at("profile").at("batch_size") == 17);
+}
+
+TEST_CASE("validate: --profile and --layers take the names of what comes with the program") {
+  const support::TemporaryFolder folder;
+  const std::string plan = (folder.path() / "p.json").string();
+  REQUIRE(run_program({"plan", "resnet50-v100", "--workers", "4", "-o", plan}).exit_code == 0);
+  for (const char* const option : {"--profile", "--layers"}) {
+    // The names are found: what is refused is that the plan is of another model.
+    const Outcome outcome = run_program(
+        {"validate", plan, "--workers", "2", option, option[2] == 'p' ? "bert-base-v100" : "resnet18"});
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.err.find("can be read") == std::string::npos);
+    CHECK(outcome.err.find("p.json") != std::string::npos);
+  }
+}
+
+TEST_CASE(
+    "report: where every number of workers is past the planned schedule's knee, the fastest one's counts") {
+  const support::TemporaryFolder folder;
+  const std::string page = (folder.path() / "r.html").string();
+  // The knee of "fusewise" is a single worker, that of "fusewise-dear", which the advice names, 64.
+  REQUIRE(run_program({"report", "resnet50-v100", "-o", page}).exit_code == 0);
+  const std::string text = core::read_file(page);
+  const std::size_t advice = text.find("knee");
+  REQUIRE(advice != std::string::npos);
+  CAPTURE(text.substr(advice - 200, 400));
+  CHECK(text.find(R"("plan":{"workers":64,"schedule":"fusewise")") != std::string::npos);
+}
+
 }  // namespace

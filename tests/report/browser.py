@@ -120,18 +120,18 @@ def check_labels(page, where):
         assert not found, f"{where}: labels that {what}: {found[:5]}"
 
 
-def check_timeline(page):
+def check_zoom(page, name):
     """Zooms by keyboard, wheel and button, moves by key and dragging, and comes back."""
-    figure = page.locator("figure.timeline")
-    status = page.locator("#timeline p[role=status]")
+    figure = page.locator(f"#{name} figure.timeline")
+    status = page.locator(f"#{name} p[role=status]")
     home = status.text_content()
 
     def changes(what, act):
         before = status.text_content()
         act()
-        page.wait_for_function("before => document.querySelector('#timeline p[role=status]').textContent !== before",
+        page.wait_for_function(f"before => document.querySelector('#{name} p[role=status]').textContent !== before",
                                arg=before, timeout=3000)
-        assert page.locator("figure.timeline rect").count() > 3, f"{what}: nothing is drawn"
+        assert figure.locator("rect").count() > 3, f"{what}: nothing is drawn"
 
     figure.scroll_into_view_if_needed()
     figure.focus()
@@ -149,10 +149,10 @@ def check_timeline(page):
         page.mouse.up()
     changes("drag", drag)
     changes("button", lambda: page.click("button[aria-label='zoom in']"))
-    check_labels(page, "zoomed timeline")
+    check_labels(page, f"{name}, zoomed")
     figure.focus()
     page.keyboard.press("0")
-    page.wait_for_function("home => document.querySelector('#timeline p[role=status]').textContent === home", arg=home,
+    page.wait_for_function(f"home => document.querySelector('#{name} p[role=status]').textContent === home", arg=home,
                            timeout=3000)
 
 
@@ -203,8 +203,8 @@ def check_report(browser, html, views, keep):
         if keep:
             for name in views:
                 page.locator(f"#{name}").screenshot(path=str(keep / f"{html.stem}-{theme}-{width}-{name}.png"))
-        if "timeline" in views:
-            check_timeline(page)
+        for name in {"timeline", "compared"} & set(views):
+            check_zoom(page, name)
         if "front" in views:
             check_front(page)
         check_pictures(page, keep, f"{html.stem}-{theme}-{width}")

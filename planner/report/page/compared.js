@@ -8,14 +8,17 @@ function showCompared() {
   const longest = sides.reduce((most, side) => Math.max(most, side.iteration_us), 0);
   for (const warning of data.warnings || []) section.append(html("p", { class: "warning" }, "Warning: " + warning));
   for (const side of sides) section.append(html("p", {}, `${side.name}: ${ms(side.iteration_us)} ms, ${side.source}`));
-  chart(section, () => "Computing and collectives over time in ms", (width) => comparedChart(width, sides, longest),
-    [swatch("something computes", "var(--backward)"), swatch("a collective of gradients", "var(--communication)"), swatch("the same while nothing computes", "var(--idle)")]);
+  timeChart(section, [], { label: "Computing and collectives", noun: "the iterations", name: () => `${sides[0].name} and ${sides[1].name}`, draw: (width, shown) => comparedChart(width, sides, shown),
+    spans: () => ({ first: [-0.01 * longest, 1.02 * longest], whole: [-0.02 * longest, 1.04 * longest], least: 0.05 }),
+    describe: (shown) => `From ${ms(shown[0])} to ${ms(shown[1])} ms.` })();
+  if (sides.some((side) => side.name === "predicted"))
+    section.append(html("p", { class: "quiet" }, "A prediction times layers as a whole: what it draws as computing holds copies and waits for the host as well, which the table tells apart."));
   section.append(html("h3", {}, "Where the time goes"), table(comparedParts(sides), [["part", ([name]) => name, "left"],
     ...sides.map((side) => [side.name + " ms", ([, value]) => ms(value(side))]), ["difference ms", ([, value]) => signed(value(second) - value(first))]],
   ([name]) => (name === "iteration" ? "best" : null)));
   section.append(html("h3", {}, "What differs most"), html("p", { class: "quiet" }, "These differences add up to that of the iterations."));
-  section.append(table(data.comparison.differences.slice(0, 12), [["part", (row) => row.what, "wrap"], [first.name + " ms", (row) => ms(row.first_us)],
-    [second.name + " ms", (row) => ms(row.second_us)], ["difference ms", (row) => signed(row.difference_us)]]));
+  section.append(table(data.comparison.differences.slice(0, 12), [["part", (row) => row.what, "wrap"],
+    ...sides.map((side) => [side.name + " ms", (row) => ms(side === first ? row.first_us : row.second_us)]), ["difference ms", (row) => signed(row.difference_us)]]));
   section.append(html("p", {}, data.comparison.same_buckets ? "Both sides have the same collectives of gradients." : "The collectives of gradients differ in number or size; they are compared in their order."));
 }
 
@@ -30,23 +33,32 @@ const comparedParts = (sides) => [
   ["exposed: collectives of gradients", (side) => side.exposed_us - side.other_exposed_us - side.waiting_us],
   ["iteration", (side) => side.iteration_us]];
 
-function comparedChart(width, sides, longest) {
-  const left = 12, right = width - 24, lane = 20, x = d3.scaleLinear([0, longest / 1000], [left, right]);
-  const height = sides.length * (2 * lane + 34) + 30, out = [bottomAxis(x, 4, height - 24)];
+function comparedChart(width, sides, shown) {
+  const lane = 20, x = d3.scaleLinear(shown, [EDGE, width - EDGE]), bottom = 4 + sides.length * (2 * lane + 34);
+  const { room, children: out } = heading(width, "Computing and collectives over time in ms",
+    [swatch("something computes", "var(--backward)"), swatch("a collective of gradients", "var(--communication)"), swatch("the same while nothing computes", "var(--idle)")]);
+  const marks = svg("g", { "clip-path": "url(#inside-compared)" });
+  out.push(bottomAxis(x.copy().domain(shown.map((us) => us / 1000)), 4, bottom));
   sides.forEach((side, i) => {
-    const top = 4 + i * (2 * lane + 34), bar = (from, to, row, colour, text) =>
-      explained(svg("rect", { x: x(from / 1000), y: row, width: Math.max(0.6, x(to / 1000) - x(from / 1000)), height: lane - 4, style: `fill:var(${colour})`, stroke: "rgba(0,0,0,.35)", "stroke-width": 0.4 }), text);
-    out.push(label(left, top + 14, `${side.name}: ${number(side.iteration_us / 1000, 6)} ms`, { "font-weight": 600 }));
-    for (const [from, to] of side.computing) out.push(bar(from, to, top + 20, "--backward", `${side.name}: something computes for ${ms(to - from)} ms`));
+    const top = 4 + i * (2 * lane + 34);
+    const bar = (from, to, row, colour, text) => {
+      if (to < shown[0] || from > shown[1]) return;
+      const rect = svg("rect", { x: x(Math.max(from, shown[0])), y: row, width: Math.max(0.6, x(Math.min(to, shown[1])) - x(Math.max(from, shown[0]))), height: lane - 4, style: `fill:var(${colour})`, stroke: "rgba(0,0,0,.35)", "stroke-width": 0.4 });
+      rect.described = text;
+      marks.append(rect);
+    };
+    out.push(label(EDGE, top + 14, `${side.name}: ${ms(side.iteration_us)} ms`, { "font-weight": 600 }));
+    for (const [from, to] of side.computing) bar(from, to, top + 20, "--backward", `${side.name}: something computes for ${ms(to - from)} ms`);
     side.collectives.forEach((each, k) => {
       const text = `${side.name}: ${each.collective} ${k + 1}${each.bytes ? ", " + bytes(each.bytes) : ""}, ${ms(each.end_us - each.start_us)} ms, exposed ${ms(each.exposed_us)} ms` +
         (each.waiting_us > 0 ? `, of it waiting ${ms(each.waiting_us)} ms` : "");
-      out.push(bar(each.start_us, each.end_us, top + 20 + lane, "--communication", text));
+      bar(each.start_us, each.end_us, top + 20 + lane, "--communication", text);
     });
-    for (const [from, to] of exposedOf(side)) out.push(bar(from, to, top + 20 + lane, "--idle", `${side.name}: a collective runs and nothing computes for ${ms(to - from)} ms`));
-    out.push(svg("path", { class: "axis", d: `M${x(side.iteration_us / 1000)} ${top + 16}V${top + 18 + 2 * lane}`, "stroke-dasharray": "3 2" }));
+    for (const [from, to] of exposedOf(side)) bar(from, to, top + 20 + lane, "--idle", `${side.name}: a collective runs and nothing computes for ${ms(to - from)} ms`);
+    marks.append(svg("path", { class: "axis", d: `M${x(side.iteration_us)} ${top + 16}V${top + 18 + 2 * lane}`, "stroke-dasharray": "3 2" }));
   });
-  return { height, children: out };
+  return svg("svg", { viewBox: `0 ${-room} ${width} ${bottom + 30 + room}`, role: "img", "aria-label": "Computing and collectives over time in ms" },
+    [svg("defs", {}, clipped("inside-compared", width)), ...out, marks]);
 }
 
 /** The times of collectives during which nothing computes. */

@@ -133,10 +133,10 @@ function shortened(text, width) {
   return fits < 2 ? "" : text.slice(0, Math.min(fits, text.length)) + "\u2026";
 }
 
-/** The text in lines that fit, broken after commas. */
+/** The text in lines that fit, broken after words. */
 function wrapped(text, width) {
   const lines = [];
-  for (const part of text.split(/(?<=[,;:]) /)) {
+  for (const part of text.split(" ")) {
     const longer = lines.length === 0 ? part : `${lines[lines.length - 1]} ${part}`;
     if (lines.length > 0 && 1.25 * textWidth(longer) > width) lines.push(part); else lines.splice(-1, 1, longer);
   }

@@ -9,7 +9,7 @@ function showPlan() {
   }
   const document_ = plan.document, predicted = document_.predicted;
   section.append(html("p", {}, `${document_.model} on ${plan.workers} workers by ${plan.schedule}: ${document_.groups.length} group${document_.groups.length === 1 ? "" : "s"}, ` +
-    `${ms(predicted.iteration_us)} ms per iteration; no grouping under this pipeline takes less than ${ms(predicted.lower_bound_us)} ms (${document_.optimality === "exact" ? "the plan is exact" : "the plan is heuristic"}).`));
+    `${ms(predicted.iteration_us)} ms per iteration${document_.optimality === "exact" ? ", and no other grouping is faster" : ""}. A simple lower bound, which need not be reachable, is ${ms(predicted.lower_bound_us)} ms.`));
   chart(section, () => `Groups in the order of communication, by their bytes: ${plan.schedule} on ${plan.workers} workers`, (width) => groupsChart(width, document_.groups));
   if (plan.explanation) showCostliest(section, plan.explanation);
   showGroups(section, document_, plan.explanation);
@@ -97,7 +97,7 @@ function showWhatIfs(explanation) {
   }));
   section.append(switches);
   const draw = chart(section, () => `Iteration in ms if inputs were other than given: ${data.plan.schedule} on ${data.plan.workers} workers; the line is today's`, (width) => whatIfChart(width, rows.filter((row) => on.has(row.change)), explanation.iteration_us),
-    [swatch("with this plan", "var(--backward)"), swatch("with the best plan for the change", "var(--forward)")]);
+    [swatch("with this plan", "var(--backward)"), swatch("with the best plan for the change, as the number says", "var(--forward)")]);
   if ((explanation.compressors || []).length > 0) {
     section.append(html("h3", {}, "Does compression pay?"));
     section.append(html("p", { class: "quiet" }, `The best plan without compression takes ${ms(explanation.best_uncompressed_us)} ms. Extra iterations that a lossy compressor may need are not counted: see fusewise plan --consider-compression.`));
@@ -120,7 +120,7 @@ function whatIfChart(width, rows, now) {
     out.push(label(left - 8, top + 15, shortened(each.change, left - 12), { "text-anchor": "end" }));
     [[each.this_plan_us, "--backward", 0, "with this plan"], [each.best_plan_us, "--forward", 11, "with the best plan"]].forEach(([us, colour, down, which]) =>
       out.push(explained(svg("rect", { x: left, y: top + down, width: Math.max(0.5, x(us / 1000) - left), height: 10, style: `fill:var(${colour})` }), `${each.change}, ${which}: ${ms(us)} ms`)));
-    out.push(label(width - 4, top + 15, number(each.best_plan_us / 1000, 5), { "text-anchor": "end" }));
+    out.push(label(width - 4, top + 15, ms(each.best_plan_us), { "text-anchor": "end" }));
   });
   out.push(svg("path", { d: `M${x(now / 1000)} 2V${height - 32}`, style: "stroke:var(--idle)", "stroke-width": 2, "stroke-dasharray": "5 3" }));
   return { height, children: out };

@@ -1,0 +1,100 @@
+// What a scenario leaves out, and which of its settings have no effect.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/bundled.hpp"
+#include "planner/scenarios/scenario.hpp"
+
+namespace scenarios {
+namespace {
+
+using core::Field;
+
+/// Names of the schedules excluded by the conditions.
+std::vector<std::string> left_out(const Scenario& scenario) {
+  std::vector<std::string> out;
+  if (scenario.file.has("schedules")) return out;
+  for (const planner::Schedule& schedule : planner::lossless_schedules())
+    if (!can_run(scenario.conditions, schedule))
+      out.push_back(
+          fmt::format("schedule '{}' is left out: with failures, other jitter than lognormal or "
+                      "other fidelity than closed a channel cannot go by layer",
+                      schedule.name));
+  return out;
+}
+
+/// The largest number of workers on which a bundled network was measured, if the scenario joins no nodes.
+std::int64_t workers_of_node(const Scenario& scenario) {
+  const Field network = scenario.file.at("network");
+  if (!network.is_text() || !core::find_bundled_network(network.text()) || scenario.file.has("between"))
+    return 0;
+  std::int64_t out = 0;
+  for (const core::Measured& each : scenario.network.measured) out = std::max(out, each.workers);
+  return out;
+}
+
+bool is_half(core::Dtype type) { return type != core::Dtype::float32; }
+
+/// The keys without which the memory of schedule megatron-do is not that of Megatron-LM, which adds gradients
+/// up in the buffers that it reduces, and updates a master copy of parameters of 16 bits.
+std::vector<std::string_view> missing_for_megatron(const Scenario& scenario) {
+  const planner::DataTypes& types = scenario.conditions.data_types;
+  const core::Dtype own = scenario.profile.dtype;
+  std::vector<std::string_view> out;
+  if (!scenario.conditions.memory->gradients_in_buffers)
+    out.emplace_back(R"("gradients_in_buffers": true in memory)");
+  if (types.gradients.value_or(own) != types.reduce.value_or(own))
+    out.emplace_back("the same type for gradients as for reduce in data_types");
+  if (is_half(types.parameters.value_or(own)) && types.master.value_or(own) != core::Dtype::float32)
+    out.emplace_back(R"("master": "float32" in data_types)");
+  return out;
+}
+
+void warn_of_megatron(const Scenario& scenario, std::vector<std::string>& out) {
+  if (!scenario.conditions.memory) return;
+  for (const planner::Schedule& schedule : scenario.schedules) {
+    if (schedule.name != "megatron-do" && !schedule.name.starts_with("megatron-do ")) continue;
+    if (const auto missing = missing_for_megatron(scenario); !missing.empty())
+      out.push_back(fmt::format("memory: that of megatron-do is Megatron-LM's only with {}",
+                                fmt::join(missing, ", and with ")));
+    return;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> warnings_about(const Scenario& scenario) {
+  std::vector<std::string> out = left_out(scenario);
+  warn_of_megatron(scenario, out);
+  if (overlap_of_profile(scenario.file).slows() && !can_slow(scenario.conditions))
+    out.emplace_back(
+        "the profile's overlap slow-down is left out: it goes with fidelity closed, without failures, with "
+        "lognormal jitter alone");
+  const std::int64_t max = *std::max_element(scenario.workers.begin(), scenario.workers.end());
+  const auto check = [&](std::string_view what, std::int64_t worker, std::string_view consequence) {
+    if (worker >= max)
+      out.push_back(
+          fmt::format("{} {} is none of the workers 0 to {}, {}", what, worker, max - 1, consequence));
+  };
+  for (const planner::Straggler& straggler : scenario.conditions.stragglers)
+    check("straggler", straggler.worker, "it slows nothing down");
+  for (const planner::Failure& failure : scenario.conditions.failures)
+    check("failing worker", failure.worker, "it stops nothing");
+  for (const planner::Straggler& slow : scenario.conditions.links.slow)
+    check("slow sender", slow.worker, "it slows nothing down");
+  if (scenario.conditions.channels > 1 && !scenario.conditions.topology)
+    out.emplace_back("several channels without a topology: collectives at once share no link");
+  const std::int64_t node = workers_of_node(scenario);
+  if (node > 0 && max > node)
+    out.push_back(
+        fmt::format("network '{}' is one machine of {} workers, and {} are simulated as if one machine held "
+                    "them all; for "
+                    "several machines the scenario needs \"between\": {{\"bandwidth_gbps\": ...}}",
+                    scenario.network.name, node, max));
+  return out;
+}
+
+}  // namespace scenarios
