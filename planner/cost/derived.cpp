@@ -69,30 +69,50 @@ Factors factors(const Algorithm& algorithm, std::int64_t workers) {
   return {.startups = form.startup_us / of(2).startup_us, .passes = form.link_us_per_byte};
 }
 
+/// How startups grow with the workers. A library that is free to choose sums small messages of many workers
+/// along trees.
+enum class Growth {
+  algorithm,  ///< by the algorithm's number of startups
+  library,    ///< a ring's up to 8 workers; beyond them each doubling adds what that from 4 to 8 does
+  logarithm   ///< each doubling adds as much
+};
+
+double startups(Growth growth, const Algorithm& algorithm, std::int64_t workers) {
+  constexpr std::int64_t kOfOneMachine = 8;
+  const auto doublings = [](double ratio) { return sim::portable_log(ratio) / sim::portable_log(2); };
+  if (growth == Growth::logarithm) return doublings(static_cast<double>(workers));
+  if (growth == Growth::algorithm || workers <= kOfOneMachine) return factors(algorithm, workers).startups;
+  const double before = factors(algorithm, kOfOneMachine).startups;
+  const double half_before = factors(algorithm, kOfOneMachine / 2).startups;
+  return before + (before - half_before) * doublings(static_cast<double>(workers) / kOfOneMachine);
+}
+
 /// The startup that a curve's small messages show; 0 if the smallest one measured is not small enough.
 double startup_of(const CostCurve& curve) {
   constexpr double kMostOfTheTime = 0.9;
   const std::vector<double> sizes = sizes_of(curve);
   const double first = curve.us(sizes.front());
   if (sizes.size() < 2) return 0;
-  const double slope = (curve.us(sizes[1]) - first) / (sizes[1] - sizes[0]);
+  // Between neighbouring sizes noise would hide the slope.
+  constexpr double kFarther = 4;
+  const auto farther = std::upper_bound(sizes.begin() + 2, sizes.end(), kFarther * sizes.front()) - 1;
+  const double slope = (curve.us(*farther) - first) / (*farther - sizes.front());
   const double startup = first - sizes.front() * std::max(0.0, slope);
   return startup >= kMostOfTheTime * first ? startup : 0;
 }
 
 /// A startup is fixed + a part for each of the algorithm's startups. Only the ratio of the two is needed.
 struct StartupShare {
+  Growth growth = Growth::algorithm;
   double fixed = 0;
   double each = 1;
   /// Whether a startup is paid in full by messages of any size, as on a link with alpha and beta.
   bool adds = false;
-  double at(double startups) const { return fixed + each * startups; }
-};
 
-/// With one number of workers: as on NVLink machines from A100 to B200.
-StartupShare assumed_share(CollectiveKind kind) {
-  return {.fixed = kind == CollectiveKind::all_reduce ? 3.0 : 8.0};
-}
+  double at(const Algorithm& algorithm, std::int64_t workers) const {
+    return fixed + each * startups(growth, algorithm, workers);
+  }
+};
 
 /// Large messages grow with the passes, which keeps the bus bandwidth; the share of the time that is startup
 /// grows with the startups. Squared, because a startup overlaps with the first bytes of a longer message. No
@@ -100,50 +120,114 @@ StartupShare assumed_share(CollectiveKind kind) {
 double scaled_us(const MeasuredOn& from, std::int64_t workers, const Algorithm& algorithm,
                  const StartupShare& share, double bytes) {
   const double us = from.curve->us(bytes);
-  const Factors before = factors(algorithm, from.workers);
-  const Factors after = factors(algorithm, workers);
-  const double by_passes = after.passes / before.passes;
-  const double by_startups = share.at(after.startups) / share.at(before.startups);
+  const double by_passes = factors(algorithm, workers).passes / factors(algorithm, from.workers).passes;
+  const double by_startups = share.at(algorithm, workers) / share.at(algorithm, from.workers);
   const double startup = us > 0 ? std::min(1.0, startup_of(*from.curve) / us) : 0;
   return us * std::max(by_passes + (by_startups - by_passes) * (share.adds ? startup : startup * startup),
                        by_startups * startup);
 }
 
-/// Whether the nearer curve follows from the other one, point for point, if startups add up.
-bool adds_up(const MeasuredOn& near, const MeasuredOn& far, const Algorithm& algorithm, StartupShare share) {
-  constexpr double kMaxError = 0.03;
-  share.adds = true;
+/// The mean relative error of the nearer curve, predicted from the other one alone.
+double error_of_scaling(const MeasuredOn& near, const MeasuredOn& far, const Algorithm& algorithm,
+                        const StartupShare& share) {
   double sum = 0;
   const std::vector<double> sizes = sizes_of(*near.curve);
   for (const double bytes : sizes) {
     const double us = near.curve->us(bytes);
-    if (us <= 0) return false;
+    if (us <= 0) return std::numeric_limits<double>::infinity();
     sum += std::abs(scaled_us(far, near.workers, algorithm, share, bytes) / us - 1);
   }
-  return sum < kMaxError * static_cast<double>(sizes.size());
+  return sum / static_cast<double>(sizes.size());
 }
 
+/// Whether two curves are those of a link with alpha and beta: each startup is paid, and nothing else is
+/// fixed.
+bool is_link(const MeasuredOn& near, const MeasuredOn& far, const Algorithm& algorithm) {
+  constexpr double kMaxError = 0.1;
+  const StartupShare link = {.adds = true};
+  const double by_startups = link.at(algorithm, near.workers) / link.at(algorithm, far.workers);
+  return std::abs(startup_of(*far.curve) * by_startups / startup_of(*near.curve) - 1) < kMaxError &&
+         error_of_scaling(near, far, algorithm, link) < kMaxError;
+}
+
+/// The share that two curves show if startups grow like this.
+StartupShare share_of(const MeasuredOn& near, const MeasuredOn& far, const Algorithm& algorithm,
+                      Growth growth) {
+  const double near_us = startup_of(*near.curve);
+  const double near_startups = startups(growth, algorithm, near.workers);
+  const double far_startups = startups(growth, algorithm, far.workers);
+  const double each =
+      near_startups == far_startups
+          ? 0
+          : std::max(0.0, (startup_of(*far.curve) - near_us) / (far_startups - near_startups));
+  const double fixed = std::max(0.0, near_us - each * near_startups);
+  return {.growth = growth, .fixed = fixed, .each = fixed + each > 0 ? each : 1};
+}
+
+/// The mean relative error of startups as fixed + a part for each, by least squares of relative errors.
+double startup_error(const std::vector<MeasuredOn>& measured, const Algorithm& algorithm, Growth growth) {
+  double ones = 0;
+  double ones_steps = 0;
+  double steps_steps = 0;
+  double of_fixed = 0;
+  double of_each = 0;
+  for (const MeasuredOn& one : measured) {
+    const double weight = 1 / startup_of(*one.curve);
+    const double steps = weight * startups(growth, algorithm, one.workers);
+    ones += weight * weight;
+    ones_steps += weight * steps;
+    steps_steps += steps * steps;
+    of_fixed += weight;
+    of_each += steps;
+  }
+  const double determinant = ones * steps_steps - ones_steps * ones_steps;
+  double fixed = determinant > 0 ? (of_fixed * steps_steps - of_each * ones_steps) / determinant : -1;
+  double each = determinant > 0 ? (of_each * ones - of_fixed * ones_steps) / determinant : 0;
+  if (fixed < 0) {
+    fixed = 0;
+    each = of_each / steps_steps;
+  } else if (each < 0) {
+    fixed = of_fixed / ones;
+    each = 0;
+  }
+  double out = 0;
+  for (const MeasuredOn& one : measured)
+    out += std::abs((fixed + each * startups(growth, algorithm, one.workers)) / startup_of(*one.curve) - 1);
+  return out / static_cast<double>(measured.size());
+}
+
+/// How startups grow, and with one number of workers what is fixed of them: as on NVLink machines from A100
+/// to B200. An all-reduce whose algorithm is not stated is a library's, unless its curves say otherwise:
+/// three startups tell how they grow, and two curves whether each is a link with alpha and beta.
 StartupShare startup_share(const std::vector<MeasuredOn>& measured, std::int64_t workers,
                            const Algorithm& algorithm, CollectiveKind kind) {
   std::vector<MeasuredOn> nearest;
   for (const MeasuredOn& each : measured)
     if (startup_of(*each.curve) > 0) nearest.push_back(each);
-  if (nearest.size() < 2) return assumed_share(kind);
   const auto distance = [&](const MeasuredOn& each) {
     return static_cast<double>(std::max(each.workers, workers)) /
            static_cast<double>(std::min(each.workers, workers));
   };
   std::stable_sort(nearest.begin(), nearest.end(),
                    [&](const MeasuredOn& a, const MeasuredOn& b) { return distance(a) < distance(b); });
-  const double near = startup_of(*nearest[0].curve);
-  const double near_startups = factors(algorithm, nearest[0].workers).startups;
-  const double far_startups = factors(algorithm, nearest[1].workers).startups;
-  if (near_startups == far_startups) return assumed_share(kind);
-  const double each = std::max(0.0, (startup_of(*nearest[1].curve) - near) / (far_startups - near_startups));
-  const double fixed = std::max(0.0, near - each * near_startups);
-  StartupShare out = {.fixed = fixed, .each = fixed + each > 0 ? each : 1};
-  out.adds = adds_up(nearest[0], nearest[1], algorithm, out);
-  return out;
+  const bool is_open = kind == CollectiveKind::all_reduce && !measured.front().is_stated;
+  const auto error = [&](Growth growth) { return startup_error(nearest, algorithm, growth); };
+  Growth growth = is_open ? Growth::library : Growth::algorithm;
+  if (nearest.size() < 2)
+    return {.growth = growth, .fixed = kind == CollectiveKind::all_reduce ? 3.0 : 8.0, .each = 1};
+  if (is_open && nearest.size() > 2)
+    for (const Growth other : {Growth::algorithm, Growth::logarithm})
+      if (error(other) < error(growth)) growth = other;
+  const auto share = [&](Growth of, bool adds) {
+    StartupShare out = share_of(nearest[0], nearest[1], algorithm, of);
+    out.adds = adds;
+    return out;
+  };
+  const auto off = [&](const StartupShare& each) {
+    return error_of_scaling(nearest[0], nearest[1], algorithm, each);
+  };
+  if (is_link(nearest[0], nearest[1], algorithm)) return share(Growth::algorithm, true);
+  return share(growth, off(share(growth, true)) < off(share(growth, false)));
 }
 
 double logarithm(double ratio) { return sim::portable_log(ratio); }
@@ -199,11 +283,16 @@ std::optional<double> finite_median(std::array<double, 5> values) {
 /// the rest by its passes over the link. On a machine that is a link with alpha and beta that is exact.
 class FromTwo {
  public:
-  FromTwo(const MeasuredOn& near, const MeasuredOn& far, std::int64_t workers, const Algorithm& algorithm)
+  FromTwo(const MeasuredOn& near, const MeasuredOn& far, std::int64_t workers, const Algorithm& algorithm,
+          Growth growth)
       : near_(near), far_(far), workers_(workers) {
-    const Factors on_near = factors(algorithm, near.workers);
-    const Factors on_far = factors(algorithm, far.workers);
-    const Factors wanted = factors(algorithm, workers);
+    const auto on = [&](std::int64_t each) {
+      return Factors{.startups = startups(growth, algorithm, each),
+                     .passes = factors(algorithm, each).passes};
+    };
+    const Factors on_near = on(near.workers);
+    const Factors on_far = on(far.workers);
+    const Factors wanted = on(workers);
     startup_steps_ = steps_beyond(on_far.startups, on_near.startups, wanted.startups);
     pass_steps_ = steps_beyond(on_far.passes, on_near.passes, wanted.passes);
     near_startup_ = startup_of(*near.curve);
@@ -215,10 +304,15 @@ class FromTwo {
     last_ = std::max(first_, std::min(near_sizes.back(), far_sizes.back()));
     const double by_passes = wanted.passes / on_near.passes;
     const double by_startups = wanted.startups / on_near.startups;
-    if (workers > near.workers)
+    if (workers > near.workers) {
       most_ = std::max({1.0, by_passes, by_startups});
-    else
-      least_ = std::min({1.0, by_passes, by_startups});
+      return;
+    }
+    least_ = std::min({1.0, by_passes, by_startups});
+    least_startup_ = std::max(0.0, near_startup_ + startup_steps_ * (near_startup_ - far_startup_));
+    near_passes_ = on_near.passes;
+    far_passes_ = on_far.passes;
+    least_by_passes_ = by_passes;
   }
 
   double us(double bytes) const {
@@ -237,10 +331,21 @@ class FromTwo {
     if (step == 0) return near_us;
     const double startup_share = std::clamp((near_startup_ - far_startup_) / step, 0.0, 1.0);
     const double steps = pass_steps_ + (startup_steps_ - pass_steps_) * startup_share;
-    return std::clamp(near_us + steps * step, least_ * near_us, most_ * near_us);
+    return std::clamp(near_us + steps * step, std::max(least_ * near_us, least_us(near_us, ratio)),
+                      most_ * near_us);
   }
 
  private:
+  /// On fewer workers the bus bandwidth rises by no more than it does from the other curve to the near one.
+  double least_us(double near_us, double ratio) const {
+    if (least_by_passes_ == 0 || near_.workers > far_.workers) return 0;
+    const double near_rest = std::max(0.0, near_us - near_startup_);
+    const double far_rest = std::max(0.0, near_us * ratio - far_startup_);
+    if (far_rest == 0) return 0;
+    const double slower = std::min(1.0, near_rest / near_passes_ / (far_rest / far_passes_));
+    return std::min(near_us, least_startup_ + least_by_passes_ * near_rest * slower);
+  }
+
   /// The time on the workers of a curve, with its bends where they are expected on the workers that are
   /// wanted: between the same size of a message and the same size of each worker's part of it.
   double with_same_bends(const MeasuredOn& from, double startup, double bytes) const {
@@ -263,6 +368,10 @@ class FromTwo {
   double last_ = 0;
   double least_ = 1;
   double most_ = 1;
+  double least_startup_ = 0;
+  double near_passes_ = 1;
+  double far_passes_ = 1;
+  double least_by_passes_ = 0;  ///< 0 on more workers
 };
 
 /// Predicted times without an error estimate.
@@ -270,29 +379,50 @@ Predictor predictor(const std::vector<MeasuredOn>& measured, std::int64_t worker
                     const StartupShare& share) {
   const Neighbours nearest = neighbours(measured, workers);
   if (nearest.far)
-    return [from = FromTwo(nearest.near, *nearest.far, workers, algorithm)](double bytes) {
+    return [from = FromTwo(nearest.near, *nearest.far, workers, algorithm, share.growth)](double bytes) {
       return from.us(bytes);
     };
   return [=](double bytes) { return scaled_us(nearest.near, workers, algorithm, share, bytes); };
 }
 
-/// Logarithms of measured over predicted, each number of workers predicted from the others. Where startups
-/// add up, which takes two numbers of workers to see, what was left out does not unsee it.
-std::vector<double> left_out_ratios(const std::vector<MeasuredOn>& measured, const Algorithm& algorithm,
-                                    CollectiveKind kind, const StartupShare& share) {
-  std::vector<double> out;
+/// Whether leaving out a number of workers tests a prediction in the same direction: to more workers the
+/// smallest number says nothing, to fewer the largest, and to a number between others neither does.
+bool tells(const std::vector<MeasuredOn>& measured, std::size_t left_out, std::int64_t workers) {
+  const bool is_up = workers > measured.back().workers;
+  const bool is_down = workers < measured.front().workers;
+  if (!is_up && !is_down && measured.size() < 3) return true;
+  return !(left_out == 0 && !is_down) && !(left_out + 1 == measured.size() && !is_up);
+}
+
+/// Logarithms of measured over predicted, each number of workers predicted from the others. How startups grow
+/// takes two numbers of workers to see, and so does whether they add up: what was left out does not unsee it.
+struct LeftOutRatios {
+  std::vector<double> all;   ///< sorted
+  double telling_error = 0;  ///< the mean error of those that test a prediction in the same direction
+};
+
+LeftOutRatios left_out_ratios(const std::vector<MeasuredOn>& measured, std::int64_t workers,
+                              const Algorithm& algorithm, CollectiveKind kind, const StartupShare& share) {
+  LeftOutRatios out;
+  double sum = 0;
+  double count = 0;
   for (std::size_t i = 0; i < measured.size(); ++i) {
     std::vector<MeasuredOn> others = measured;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
     const StartupShare theirs =
-        share.adds ? share : startup_share(others, measured[i].workers, algorithm, kind);
+        share.adds || others.size() < 2 ? share : startup_share(others, measured[i].workers, algorithm, kind);
     const auto predicted = predictor(others, measured[i].workers, algorithm, theirs);
     for (const double bytes : sizes_of(*measured[i].curve)) {
       const double us = measured[i].curve->us(bytes);
-      if (us > 0 && predicted(bytes) > 0) out.push_back(logarithm(us / predicted(bytes)));
+      if (us <= 0 || predicted(bytes) <= 0) continue;
+      out.all.push_back(logarithm(us / predicted(bytes)));
+      if (!tells(measured, i, workers)) continue;
+      sum += sim::portable_exp(std::abs(out.all.back())) - 1;
+      ++count;
     }
   }
-  std::sort(out.begin(), out.end());
+  std::sort(out.all.begin(), out.all.end());
+  if (count > 0) out.telling_error = sum / count;
   return out;
 }
 
@@ -314,16 +444,17 @@ void add_error(Extrapolation& out, const std::vector<MeasuredOn>& measured, std:
   // quarter of the workers of the bundled machines with a switch lie in this range.
   constexpr double kAloneLow = 0.7;
   constexpr double kAloneHigh = 1.6;
-  const std::vector<double> ratios =
-      measured.size() < 2 ? std::vector<double>{} : left_out_ratios(measured, algorithm, kind, share);
+  constexpr double kTested = 4;
+  const LeftOutRatios left_out =
+      measured.size() < 2 ? LeftOutRatios{} : left_out_ratios(measured, workers, algorithm, kind, share);
+  const std::vector<double>& ratios = left_out.all;
   if (ratios.empty()) {
-    out.low_factor = kAloneLow;
-    out.high_factor = kAloneHigh;
+    const double farther = std::max(1.0, distance(measured.front().workers, workers) / logarithm(kTested));
+    out.low_factor = sim::portable_exp(farther * logarithm(kAloneLow));
+    out.high_factor = sim::portable_exp(farther * logarithm(kAloneHigh));
     return;
   }
-  double sum = 0;
-  for (const double ratio : ratios) sum += sim::portable_exp(std::abs(ratio)) - 1;
-  out.left_out_error = sum / static_cast<double>(ratios.size());
+  out.left_out_error = left_out.telling_error;
   const auto at = [&](double quantile) {
     return ratios[static_cast<std::size_t>(std::lround(quantile * static_cast<double>(ratios.size() - 1)))];
   };
@@ -340,7 +471,7 @@ std::vector<MeasuredOn> measured_on(const core::Network& network, const Algorith
                                       [&](const MeasuredOn& other) { return other.workers == each.workers; });
     if (each.collective == kind && each.workers > 1 && !is_known && sizes_of(each.curve).size() > 1 &&
         each.algorithm.value_or(algorithm.name) == algorithm.name)
-      out.push_back({.workers = each.workers, .curve = &each.curve});
+      out.push_back({.workers = each.workers, .curve = &each.curve, .is_stated = each.algorithm.has_value()});
   }
   std::sort(out.begin(), out.end(),
             [](const MeasuredOn& a, const MeasuredOn& b) { return a.workers < b.workers; });

@@ -19,6 +19,7 @@ namespace planner {
 struct MeasuredOn {
   std::int64_t workers = 2;
   const core::CostCurve* curve = nullptr;
+  bool is_stated = false;  ///< whether the measurement says by which algorithm it was made
 };
 
 struct Extrapolation {

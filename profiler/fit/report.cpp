@@ -60,13 +60,17 @@ std::vector<double> sizes_to_show(const LinkFit& link) {
   return sizes;
 }
 
-/// Whether the fitted link predicts numbers of workers that were left out better than scaled curves do, as on
-/// a network that is a link with alpha and beta, and has no startup below 0.
-bool is_trusted(const LinkFit& link, const planner::Extrapolation& scaled) {
-  const bool physical = std::all_of(link.ranges.begin(), link.ranges.end(),
-                                    [](const Range& range) { return range.link.alpha_us >= 0; });
-  return physical && link.left_out && scaled.left_out_error &&
-         link.left_out->mean_relative_error < *scaled.left_out_error;
+/// Whether the network is a link with alpha and beta: the fitted one has no startup below 0, and predicts
+/// numbers of workers that were left out closely, and better than scaled curves do. Two numbers of workers
+/// cannot tell by which algorithm, so it is the ring unless stated.
+bool is_link(const LinkFit& link, const planner::Extrapolation& scaled, bool is_stated) {
+  constexpr double kMaxError = 0.05;
+  const bool tells_algorithm = is_stated || link.workers.size() > 2;
+  const bool physical = std::all_of(link.ranges.begin(), link.ranges.end(), [&](const Range& range) {
+    return range.link.alpha_us >= 0 && (tells_algorithm || range.algorithm == "ring");
+  });
+  return physical && link.left_out && link.left_out->mean_relative_error < kMaxError &&
+         (!scaled.left_out_error || link.left_out->mean_relative_error < *scaled.left_out_error);
 }
 
 /// Times on a number of workers that was not measured.
@@ -79,26 +83,26 @@ struct Predicted {
 
 Predicted predicted_from(const Alike& group, const LinkFit& link, std::int64_t workers,
                          const Options& options) {
+  const std::string named = algorithm_of(group.front(), options);
   std::vector<core::CostCurve> curves;
   std::vector<planner::MeasuredOn> measured;
   curves.reserve(group.size());  // `measured` points into it
   for (const traces::Series& series : group) {
     curves.push_back(traces::curve_through(series));
-    measured.push_back({.workers = series.workers, .curve = &curves.back()});
+    measured.push_back({.workers = series.workers, .curve = &curves.back(), .is_stated = !named.empty()});
   }
   std::sort(measured.begin(), measured.end(),
             [](const auto& a, const auto& b) { return a.workers < b.workers; });
-  const std::string named = algorithm_of(group.front(), options);
   const planner::Algorithm algorithm = {.name = named.empty() ? "ring" : named};
   const planner::Extrapolation scaled = planner::extrapolate(measured, workers, algorithm, link.collective);
-  Predicted out;
-  const bool by_link = is_trusted(link, scaled);
-  const std::optional<double> off = by_link ? link.left_out->mean_relative_error : scaled.left_out_error;
-  if (off && *off > planner::kMaxLeftOutError)
+  const bool by_link = is_link(link, scaled, !named.empty());
+  if (!by_link && scaled.left_out_error && *scaled.left_out_error > planner::kMaxLeftOutError)
     throw core::InputError(fmt::format(
         "--predict-workers: expected numbers of workers that the measured ones tell something "
         "about ({} on {} predict one another with a mean error of {:.0f} %; measure it on {}), got {}",
-        core::name(link.collective), fmt::join(link.workers, ", "), 100 * *off, workers, workers));
+        core::name(link.collective), fmt::join(link.workers, ", "), 100 * *scaled.left_out_error, workers,
+        workers));
+  Predicted out;
   if (by_link)
     out = {.curve = curve_of(link, workers),
            .low_factor = link.left_out->min,
