@@ -108,6 +108,8 @@ struct StartupShare {
   double each = 1;
   /// Whether a startup is paid in full by messages of any size, as on a link with alpha and beta.
   bool adds = false;
+  /// What a worker copies for itself while it receives the others' parts, as a part of one of these.
+  double copied = 0;
 
   double at(const Algorithm& algorithm, std::int64_t workers) const {
     return fixed + each * startups(growth, algorithm, workers);
@@ -120,7 +122,10 @@ struct StartupShare {
 double scaled_us(const MeasuredOn& from, std::int64_t workers, const Algorithm& algorithm,
                  const StartupShare& share, double bytes) {
   const double us = from.curve->us(bytes);
-  const double by_passes = factors(algorithm, workers).passes / factors(algorithm, from.workers).passes;
+  const auto passes = [&](std::int64_t on) {
+    return factors(algorithm, on).passes + 2 * share.copied / static_cast<double>(on);
+  };
+  const double by_passes = passes(workers) / passes(from.workers);
   const double by_startups = share.at(algorithm, workers) / share.at(algorithm, from.workers);
   const double startup = us > 0 ? std::min(1.0, startup_of(*from.curve) / us) : 0;
   return us * std::max(by_passes + (by_startups - by_passes) * (share.adds ? startup : startup * startup),
@@ -196,6 +201,54 @@ double startup_error(const std::vector<MeasuredOn>& measured, const Algorithm& a
   return out / static_cast<double>(measured.size());
 }
 
+double logarithm(double ratio) { return sim::portable_log(ratio); }
+
+/// Distance between two numbers of workers.
+double distance(std::int64_t a, std::int64_t b) {
+  return std::abs(logarithm(static_cast<double>(a) / static_cast<double>(b)));
+}
+
+using Predictor = std::function<double(double bytes)>;
+
+void sort_by_distance(std::vector<MeasuredOn>& measured, std::int64_t workers) {
+  std::stable_sort(measured.begin(), measured.end(), [&](const MeasuredOn& a, const MeasuredOn& b) {
+    return distance(a.workers, workers) < distance(b.workers, workers);
+  });
+}
+
+/// The curve nearest to a number of workers, and the one by which to tell how times change with the workers:
+/// that on the other side, or the next nearest.
+struct Neighbours {
+  MeasuredOn near;
+  std::optional<MeasuredOn> far;
+};
+
+Neighbours neighbours(const std::vector<MeasuredOn>& measured, std::int64_t workers) {
+  std::vector<MeasuredOn> nearest = measured;
+  sort_by_distance(nearest, workers);
+  Neighbours out = {.near = nearest.front(), .far = {}};
+  const auto is_across = [&](const MeasuredOn& each) {
+    return (each.workers < workers) != (out.near.workers < workers);
+  };
+  const auto across = std::find_if(nearest.begin() + 1, nearest.end(), is_across);
+  if (across != nearest.end())
+    out.far = *across;
+  else if (nearest.size() > 1)
+    out.far = nearest[1];
+  return out;
+}
+
+/// What a worker copies for itself: on NVLink machines, from A100 to B200; nothing where the bus bandwidth
+/// shows that messages pass something slower than a worker's memory.
+double copied_part(const MeasuredOn& from, const Algorithm& algorithm, CollectiveKind kind) {
+  constexpr double kMinBytesPerUs = 50e3;
+  const bool is_whole = kind == CollectiveKind::all_reduce;
+  const double bytes = sizes_of(*from.curve).back();
+  const double passes = factors(algorithm, from.workers).passes / (is_whole ? 1 : 2);
+  if (passes * bytes < kMinBytesPerUs * from.curve->us(bytes)) return 0;
+  return is_whole ? 0.25 : 0.5;
+}
+
 /// How startups grow, and with one number of workers what is fixed of them: as on NVLink machines from A100
 /// to B200. An all-reduce whose algorithm is not stated is a library's, unless its curves say otherwise:
 /// three startups tell how they grow, and two curves whether each is a link with alpha and beta.
@@ -204,17 +257,15 @@ StartupShare startup_share(const std::vector<MeasuredOn>& measured, std::int64_t
   std::vector<MeasuredOn> nearest;
   for (const MeasuredOn& each : measured)
     if (startup_of(*each.curve) > 0) nearest.push_back(each);
-  const auto distance = [&](const MeasuredOn& each) {
-    return static_cast<double>(std::max(each.workers, workers)) /
-           static_cast<double>(std::min(each.workers, workers));
-  };
-  std::stable_sort(nearest.begin(), nearest.end(),
-                   [&](const MeasuredOn& a, const MeasuredOn& b) { return distance(a) < distance(b); });
+  sort_by_distance(nearest, workers);
   const bool is_open = kind == CollectiveKind::all_reduce && !measured.front().is_stated;
   const auto error = [&](Growth growth) { return startup_error(nearest, algorithm, growth); };
   Growth growth = is_open ? Growth::library : Growth::algorithm;
   if (nearest.size() < 2)
-    return {.growth = growth, .fixed = kind == CollectiveKind::all_reduce ? 3.0 : 8.0, .each = 1};
+    return {.growth = growth,
+            .fixed = kind == CollectiveKind::all_reduce ? 3.0 : 8.0,
+            .each = 1,
+            .copied = copied_part(neighbours(measured, workers).near, algorithm, kind)};
   if (is_open && nearest.size() > 2)
     for (const Growth other : {Growth::algorithm, Growth::logarithm})
       if (error(other) < error(growth)) growth = other;
@@ -228,39 +279,6 @@ StartupShare startup_share(const std::vector<MeasuredOn>& measured, std::int64_t
   };
   if (is_link(nearest[0], nearest[1], algorithm)) return share(Growth::algorithm, true);
   return share(growth, off(share(growth, true)) < off(share(growth, false)));
-}
-
-double logarithm(double ratio) { return sim::portable_log(ratio); }
-
-/// Distance between two numbers of workers.
-double distance(std::int64_t a, std::int64_t b) {
-  return std::abs(logarithm(static_cast<double>(a) / static_cast<double>(b)));
-}
-
-using Predictor = std::function<double(double bytes)>;
-
-/// The curve nearest to a number of workers, and the one by which to tell how times change with the workers:
-/// that on the other side, or the next nearest.
-struct Neighbours {
-  MeasuredOn near;
-  std::optional<MeasuredOn> far;
-};
-
-Neighbours neighbours(const std::vector<MeasuredOn>& measured, std::int64_t workers) {
-  std::vector<MeasuredOn> nearest = measured;
-  std::stable_sort(nearest.begin(), nearest.end(), [&](const MeasuredOn& a, const MeasuredOn& b) {
-    return distance(a.workers, workers) < distance(b.workers, workers);
-  });
-  Neighbours out = {.near = nearest.front(), .far = {}};
-  const auto is_across = [&](const MeasuredOn& each) {
-    return (each.workers < workers) != (out.near.workers < workers);
-  };
-  const auto across = std::find_if(nearest.begin() + 1, nearest.end(), is_across);
-  if (across != nearest.end())
-    out.far = *across;
-  else if (nearest.size() > 1)
-    out.far = nearest[1];
-  return out;
 }
 
 /// The part of the way from one number of workers to another that a third one lies beyond the latter.

@@ -126,6 +126,98 @@ TEST_CASE("derived: what a worker copies for itself shrinks with more workers, s
     }
 }
 
+/// `startup_us(workers)` and a ring's bytes at 10 GB/s.
+Network network_of(const std::vector<std::int64_t>& workers, double (*startup_us)(double workers)) {
+  std::vector<std::pair<std::int64_t, Points>> curves;
+  for (const std::int64_t each : workers) {
+    const auto p = static_cast<double>(each);
+    Points points;
+    for (double bytes = 512; bytes < 1e9; bytes *= 2)
+      points.emplace_back(bytes, startup_us(p) + 2 * (p - 1) / p * 1e-4 * bytes);
+    curves.emplace_back(each, points);
+  }
+  return measured_on(curves);
+}
+
+double tree(double workers) { return 20 + 8 * std::log2(workers); }
+double chain(double workers) { return 20 + 3 * (workers - 1); }
+
+TEST_CASE("derived: startups of a library's all-reduce grow with the doublings beyond 8 workers") {
+  const Network network = network_of({8, 16}, tree);
+  for (const std::int64_t workers : {32, 64, 128}) {
+    CAPTURE(workers);
+    CHECK(us(network, workers, kAllReduce, 512) == Approx(tree(static_cast<double>(workers))).epsilon(0.01));
+  }
+  // Up to 8 they grow as a ring's, as on machines of 8 GPUs.
+  CHECK(us(network_of({2, 4}, chain), 8, kAllReduce, 512) == Approx(chain(8)).epsilon(0.01));
+  // A single number of workers is no reason to pay for hops that a tree does not have.
+  CHECK(us(network_of({16}, tree), 128, kAllReduce, 512) < 2 * tree(16));
+}
+
+TEST_CASE("derived: a ring that is stated, or that two curves show, keeps all its startups") {
+  Network stated = network_of({8, 16}, chain);
+  for (core::Measured& each : stated.measured) each.algorithm = "ring";
+  CHECK(us(stated, 64, kAllReduce, 512) == Approx(chain(64)).epsilon(0.01));
+  const Network link = measured_on({{8, ring(8)}, {16, ring(16)}});
+  CHECK(us(link, 64, kAllReduce, 64) == Approx(ring(64).front().second).epsilon(0.01));
+}
+
+TEST_CASE("derived: three numbers of workers show whether startups grow with workers or with doublings") {
+  CHECK(us(network_of({2, 4, 8}, tree), 16, kAllReduce, 512) == Approx(tree(16)).epsilon(0.01));
+  CHECK(us(network_of({4, 8, 16}, chain), 32, kAllReduce, 512) == Approx(chain(32)).epsilon(0.01));
+}
+
+TEST_CASE("derived: the bus bandwidth of fewer workers rises no more than it was seen to") {
+  // Beyond the startup 8 workers take 28 us and 4 workers 16: 1.5 times the bus bandwidth.
+  const auto curve = [](double startup_us, double us) {
+    return Points{
+        {512, startup_us}, {2048, startup_us}, {1e6, startup_us + us}, {1e9, startup_us + 1e3 * us}};
+  };
+  const Network network = measured_on({{4, curve(14, 16)}, {8, curve(22, 28)}});
+  const double found = us(network, 2, kAllReduce, 1e6);
+  CHECK(found >= 10 + 16 * (0.5 / 0.75) / 1.5);
+  CHECK(found <= 10 + 16 * (0.5 / 0.75));
+}
+
+TEST_CASE(
+    "derived: with one number of workers an NVLink machine copies a worker's own part beside the others'") {
+  for (const char* name : {"a100-nvlink-8", "b200-nvlink-8", "h100-nvlink-8"})
+    for (const CollectiveKind kind : {kAllReduce, kReduceScatter, kAllGather}) {
+      const Network network = bundled(name);
+      const core::Measured* of_two = find_measured(network, 2, {}, kind);
+      const core::Measured* truth = find_measured(network, 4, {}, kind);
+      REQUIRE(of_two != nullptr);
+      REQUIRE(truth != nullptr);
+      CAPTURE(name);
+      const double bytes = 1 << 28;
+      CHECK(extrapolate({{2, &of_two->curve}}, 4, {}, kind).curve.us(bytes) ==
+            Approx(truth->curve.us(bytes)).epsilon(0.1));
+    }
+}
+
+TEST_CASE("derived: the range of one number of workers widens with the distance") {
+  const Network network = network_of({8}, tree);
+  const std::vector<MeasuredOn> known = {{8, &network.measured.front().curve}};
+  const Extrapolation near = extrapolate(known, 16, {}, kAllReduce);
+  const Extrapolation far = extrapolate(known, 128, {}, kAllReduce);
+  CHECK(near.low_factor == Approx(0.7));
+  CHECK(near.high_factor == Approx(1.6));
+  CHECK(far.low_factor == Approx(0.49));
+  CHECK(far.high_factor == Approx(2.56));
+}
+
+TEST_CASE("derived: what two curves on a link leave out refuses nothing between them") {
+  // A single curve, on the link's few or many workers, says next to nothing of the other.
+  const Network network = network_of({2, 64}, [](double workers) { return 10 + 5 * (workers - 1); });
+  for (const core::Measured& each : network.measured) REQUIRE(each.curve.us(512) > 0);
+  std::vector<MeasuredOn> known;
+  for (const core::Measured& each : network.measured) known.push_back({each.workers, &each.curve});
+  const Extrapolation found = extrapolate(known, 8, {}, kReduceScatter);
+  REQUIRE(found.left_out_error.has_value());
+  CHECK(*found.left_out_error < kMaxLeftOutError);
+  CHECK(found.curve.us(512) == Approx(45).epsilon(0.02));
+}
+
 TEST_CASE("derived: workers that reach more links are not continued to no time at all") {
   // Large messages take half as long on 4 workers as on 2.
   const Network network = measured_on({{2, {{1e6, 100}, {1e9, 1e5}}}, {4, {{1e6, 60}, {1e9, 6e4}}}});
