@@ -276,6 +276,20 @@ TEST_CASE("fit: the network holds the link, what was measured and, where asked f
   CHECK_FALSE(fit(rings({4}), {.name = "n"}).network.link.has_value());
 }
 
+TEST_CASE("fit: two numbers of workers do not tell by which algorithm, so their link predicts no third one") {
+  // A chain, whose times on 4 and 8 workers are nearly those of recursive doubling.
+  traces::Measurements all = {.source = "by hand", .series = {}};
+  for (const std::int64_t count : {4, 8})
+    all.series.push_back(series_of(count, sizes(512, 65536, 2048), [&](double bytes) {
+      const double noise = (count == 8) == (std::fmod(bytes, 4096) < 2048) ? 1.03 : 0.97;
+      return noise * (9.1 + 2 * static_cast<double>(count - 1) + 1e-5 * bytes);
+    }));
+  const Report report = fit(all, {.name = "n", .predict = {2}});
+  REQUIRE(report.links.front().algorithm != "ring");
+  CHECK(report.network.origin.source.find("on 2 workers from 4 and 8 workers") != std::string::npos);
+  CHECK(report.network.measured.back().curve.us(512) == doctest::Approx(11.1).epsilon(0.12));
+}
+
 TEST_CASE(
     "fit: the curve that is written is judged, with the points that it leaves out, and keeps its spread") {
   // the last quarter of the sizes, 80 and 90 of 100, is left out
