@@ -87,18 +87,51 @@ double startups(Growth growth, const Algorithm& algorithm, std::int64_t workers)
   return before + (before - half_before) * doublings(static_cast<double>(workers) / kOfOneMachine);
 }
 
-/// The startup that a curve's small messages show; 0 if the smallest one measured is not small enough.
+/// y = fixed + each * x with neither below 0, by least squares of relative errors. Needs values above 0.
+struct RisingLine {
+  double fixed = 0;
+  double each = 0;
+  double at(double x) const { return fixed + each * x; }
+};
+
+RisingLine rising_line(const Points& points) {
+  double ones = 0;
+  double ones_x = 0;
+  double x_x = 0;
+  double fixed = 0;
+  double each = 0;
+  for (const auto& [x, y] : points) {
+    ones += 1 / (y * y);
+    ones_x += x / (y * y);
+    x_x += x * x / (y * y);
+    fixed += 1 / y;
+    each += x / y;
+  }
+  const double determinant = ones * x_x - ones_x * ones_x;
+  constexpr double kSingular = 1e-12;
+  if (determinant <= kSingular * ones * x_x) return {.fixed = fixed / ones};
+  const RisingLine out = {.fixed = (fixed * x_x - each * ones_x) / determinant,
+                          .each = (each * ones - fixed * ones_x) / determinant};
+  if (out.fixed < 0) return {.each = each / x_x};
+  return out.each < 0 ? RisingLine{.fixed = fixed / ones} : out;
+}
+
+/// The startup that a curve's small messages show; 0 if the smallest one measured is not small enough. From
+/// several sizes, as a single one is noisy.
 double startup_of(const CostCurve& curve) {
   constexpr double kMostOfTheTime = 0.9;
+  constexpr double kSmall = 8;
   const std::vector<double> sizes = sizes_of(curve);
-  const double first = curve.us(sizes.front());
   if (sizes.size() < 2) return 0;
-  // Between neighbouring sizes noise would hide the slope.
-  constexpr double kFarther = 4;
-  const auto farther = std::upper_bound(sizes.begin() + 2, sizes.end(), kFarther * sizes.front()) - 1;
-  const double slope = (curve.us(*farther) - first) / (*farther - sizes.front());
-  const double startup = first - sizes.front() * std::max(0.0, slope);
-  return startup >= kMostOfTheTime * first ? startup : 0;
+  Points small;
+  for (const double bytes : sizes) {
+    if (small.size() > 1 && bytes > kSmall * sizes.front()) break;
+    const double us = curve.us(bytes);
+    if (us <= 0) return 0;
+    small.emplace_back(bytes, us);
+  }
+  const RisingLine line = rising_line(small);
+  return line.fixed >= kMostOfTheTime * line.at(sizes.front()) ? line.fixed : 0;
 }
 
 /// A startup is fixed + a part for each of the algorithm's startups. Only the ratio of the two is needed.
@@ -169,36 +202,15 @@ StartupShare share_of(const MeasuredOn& near, const MeasuredOn& far, const Algor
   return {.growth = growth, .fixed = fixed, .each = fixed + each > 0 ? each : 1};
 }
 
-/// The mean relative error of startups as fixed + a part for each, by least squares of relative errors.
+/// The mean relative error of startups as fixed + a part for each.
 double startup_error(const std::vector<MeasuredOn>& measured, const Algorithm& algorithm, Growth growth) {
-  double ones = 0;
-  double ones_steps = 0;
-  double steps_steps = 0;
-  double of_fixed = 0;
-  double of_each = 0;
-  for (const MeasuredOn& one : measured) {
-    const double weight = 1 / startup_of(*one.curve);
-    const double steps = weight * startups(growth, algorithm, one.workers);
-    ones += weight * weight;
-    ones_steps += weight * steps;
-    steps_steps += steps * steps;
-    of_fixed += weight;
-    of_each += steps;
-  }
-  const double determinant = ones * steps_steps - ones_steps * ones_steps;
-  double fixed = determinant > 0 ? (of_fixed * steps_steps - of_each * ones_steps) / determinant : -1;
-  double each = determinant > 0 ? (of_each * ones - of_fixed * ones_steps) / determinant : 0;
-  if (fixed < 0) {
-    fixed = 0;
-    each = of_each / steps_steps;
-  } else if (each < 0) {
-    fixed = of_fixed / ones;
-    each = 0;
-  }
+  Points points;
+  for (const MeasuredOn& each : measured)
+    points.emplace_back(startups(growth, algorithm, each.workers), startup_of(*each.curve));
+  const RisingLine line = rising_line(points);
   double out = 0;
-  for (const MeasuredOn& one : measured)
-    out += std::abs((fixed + each * startups(growth, algorithm, one.workers)) / startup_of(*one.curve) - 1);
-  return out / static_cast<double>(measured.size());
+  for (const auto& [steps, us] : points) out += std::abs(line.at(steps) / us - 1);
+  return out / static_cast<double>(points.size());
 }
 
 double logarithm(double ratio) { return sim::portable_log(ratio); }
