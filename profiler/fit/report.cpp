@@ -60,17 +60,21 @@ std::vector<double> sizes_to_show(const LinkFit& link) {
   return sizes;
 }
 
-/// Whether the network is a link with alpha and beta: the fitted one has no startup below 0, and predicts
-/// numbers of workers that were left out closely, and better than scaled curves do. Two numbers of workers
-/// cannot tell by which algorithm, so it is the ring unless stated.
-bool is_link(const LinkFit& link, const planner::Extrapolation& scaled, bool is_stated) {
-  constexpr double kMaxError = 0.05;
+/// Whether the fitted link predicts numbers of workers that were left out closely, and better than scaled
+/// curves do, as on a network that is a link with alpha and beta; or, where those are refused, well enough.
+/// Its startups must not be below 0. Two numbers of workers cannot tell by which algorithm, so it is the ring
+/// unless stated.
+bool is_trusted(const LinkFit& link, const planner::Extrapolation& scaled, bool is_stated) {
+  constexpr double kClose = 0.05;
   const bool tells_algorithm = is_stated || link.workers.size() > 2;
   const bool physical = std::all_of(link.ranges.begin(), link.ranges.end(), [&](const Range& range) {
     return range.link.alpha_us >= 0 && (tells_algorithm || range.algorithm == "ring");
   });
-  return physical && link.left_out && link.left_out->mean_relative_error < kMaxError &&
-         (!scaled.left_out_error || link.left_out->mean_relative_error < *scaled.left_out_error);
+  if (!physical || !link.left_out) return false;
+  const double its = link.left_out->mean_relative_error;
+  const double of_scaled = scaled.left_out_error.value_or(its + 1);
+  if (of_scaled > planner::kMaxLeftOutError && tells_algorithm) return its <= planner::kMaxLeftOutError;
+  return its < kClose && its < of_scaled;
 }
 
 /// Times on a number of workers that was not measured.
@@ -95,7 +99,7 @@ Predicted predicted_from(const Alike& group, const LinkFit& link, std::int64_t w
             [](const auto& a, const auto& b) { return a.workers < b.workers; });
   const planner::Algorithm algorithm = {.name = named.empty() ? "ring" : named};
   const planner::Extrapolation scaled = planner::extrapolate(measured, workers, algorithm, link.collective);
-  const bool by_link = is_link(link, scaled, !named.empty());
+  const bool by_link = is_trusted(link, scaled, !named.empty());
   if (!by_link && scaled.left_out_error && *scaled.left_out_error > planner::kMaxLeftOutError)
     throw core::InputError(fmt::format(
         "--predict-workers: expected numbers of workers that the measured ones tell something "
