@@ -31,7 +31,7 @@ namespace planner {
 namespace {
 
 using sim::Time;
-using Key = long double;  // picoseconds; finer than double where there is a finer type
+using Key = double;  // picoseconds
 
 /// The line startup + slope * (bytes before rounding) of the groups of [from, to) bytes on the wire.
 struct Piece {
@@ -93,14 +93,18 @@ Key bytes_at(const StraightChannel& channel, std::uint32_t cut) {
 
 /// The least end to which an exact end may be rounded as computed.
 Time least_rounded(Key exact, Key error) {
-  return Time(static_cast<std::int64_t>(std::floor(exact - error + Key(0.5))));
+  const Key least = exact - error + Key(0.5);
+  const auto whole = static_cast<std::int64_t>(least);  // truncates; far cheaper than floor
+  return Time(whole - (static_cast<Key>(whole) > least ? 1 : 0));
 }
 
 /// The cuts at which a group that ends at the present cut may begin, of one piece, while the channel is busy.
 class Window {
  public:
   Window(const StraightChannel& channel, const Piece& piece, const std::vector<Time>& ends)
-      : channel_(channel), piece_(piece), ends_(ends) {}
+      : channel_(channel), piece_(piece), ends_(ends) {
+    queue_.reserve(ends.size());
+  }
 
   /// Moves to groups that end at `end` and begin after cut `idle`; lowers `best` to their least end.
   void improve(std::uint32_t end, std::uint32_t idle, Time& best) {
@@ -152,26 +156,19 @@ class Window {
   std::vector<Key> least_of_block_;  // by cut / kBlock
 };
 
-/// The channel may become free at `cut` as late as `latest`. The next group ends there; it may begin at any
-/// cut from `begin` on.
+/// The channel may become free at `cut` as late as `latest`. The next group ends there.
 struct Ending {
   std::uint32_t cut = 0;
-  std::uint32_t begin = 0;
   Time latest{};
 };
 
-/// The first cut at which the group before the ending may begin; none if there is none.
-std::optional<std::uint32_t> first_begin(const StraightChannel& channel, std::uint32_t end, Time latest) {
-  const Time longest = latest - channel.ready[end - 1];
-  if (channel.time(end - 1, end) > longest) return std::nullopt;
-  std::uint32_t too_early = 0;
-  std::uint32_t enough = end - 1;
-  if (channel.time(0, end) <= longest) return 0;
-  while (enough - too_early > 1) {
-    const std::uint32_t middle = too_early + (enough - too_early) / 2;
-    (channel.time(middle, end) <= longest ? enough : too_early) = middle;
-  }
-  return enough;
+constexpr Time kNever = Time::min();
+
+/// The latest time at which the channel may become free at `begin` before a group to this ending; kNever if
+/// the gradients of that group are not ready so soon. That is so for all cuts before some cut.
+Time latest_start(const StraightChannel& channel, std::uint32_t begin, const Ending& ending) {
+  const Time start = ending.latest - channel.time(begin, ending.cut);
+  return start >= channel.ready[ending.cut - 1] ? start : kNever;
 }
 
 /// The endings to which a group of one piece from the present cut may lead.
@@ -191,10 +188,7 @@ class Heap {
            .ending = static_cast<std::uint32_t>(next_)});
       std::push_heap(heap_.begin(), heap_.end(), has_lower_key);
     }
-    while (!heap_.empty() && !is_open(heap_.front(), begin)) {
-      std::pop_heap(heap_.begin(), heap_.end(), has_lower_key);
-      heap_.pop_back();
-    }
+    while (!heap_.empty() && start_of(heap_.front(), begin) == kNever) pop();
   }
 
   bool is_empty() const { return heap_.empty(); }
@@ -207,12 +201,13 @@ class Heap {
     const auto latest_rounded = [&](Key key) { return -least_rounded(-(key + rest), piece_.error); };
     const Time latest = latest_rounded(heap_.front().key);
     if (latest <= best) return;
+    best = std::max(best, start_of(heap_.front(), begin));
+    if (best == latest) return;
     aside_.clear();
-    while (best < latest && !heap_.empty() && latest_rounded(heap_.front().key) > best) {
-      if (is_open(heap_.front(), begin)) {
-        best = std::max(best, start_of(heap_.front(), begin));
-        aside_.push_back(heap_.front());
-      }
+    while (!heap_.empty() && latest_rounded(heap_.front().key) > best) {
+      const Time start = start_of(heap_.front(), begin);
+      best = std::max(best, start);
+      if (start != kNever) aside_.push_back(heap_.front());
       pop();
     }
     for (const Entry& entry : aside_) push(entry);
@@ -234,13 +229,11 @@ class Heap {
     heap_.pop_back();
   }
 
-  bool is_open(const Entry& entry, std::uint32_t begin) const {
-    const Ending& ending = endings_[entry.ending];
-    return begin >= ending.begin && channel_.wire_bytes(begin, ending.cut) < piece_.to;
-  }
+  /// kNever if a group from `begin` is too long for the piece, or cannot end in time.
   Time start_of(const Entry& entry, std::uint32_t begin) const {
     const Ending& ending = endings_[entry.ending];
-    return ending.latest - channel_.time(begin, ending.cut);
+    if (channel_.wire_bytes(begin, ending.cut) >= piece_.to) return kNever;
+    return latest_start(channel_, begin, ending);
   }
 
   const StraightChannel& channel_;
@@ -270,15 +263,16 @@ class Backward {
  private:
   void keep(std::vector<Ending>& endings, std::uint32_t cut, Time latest) {
     latest_[cut] = latest;
-    if (const auto begin = first_begin(channel_, cut, latest))
-      endings.push_back({.cut = cut, .begin = *begin, .latest = latest});
+    const Ending ending = {.cut = cut, .latest = latest};
+    if (latest_start(channel_, cut - 1, ending) != kNever) endings.push_back(ending);
   }
 
   /// The end of the shortest first group that leads to the last level; none if no group does.
   std::optional<std::uint32_t> first_end() const {
     const std::vector<Ending>& last = levels_.back();
-    const auto found =
-        std::find_if(last.rbegin(), last.rend(), [](const Ending& ending) { return ending.begin == 0; });
+    const auto found = std::find_if(last.rbegin(), last.rend(), [&](const Ending& ending) {
+      return latest_start(channel_, 0, ending) != kNever;
+    });
     return found == last.rend() ? std::nullopt : std::optional(found->cut);
   }
 
@@ -310,9 +304,9 @@ class Backward {
 
   /// The end of the group from `begin` that leaves `left` groups after it.
   std::uint32_t next_end(std::uint32_t begin, std::size_t left) const {
+    const Time latest = latest_at(begin, left + 1);
     const auto is_next = [&](const Ending& ending) {
-      return ending.cut > begin && begin >= ending.begin &&
-             ending.latest - channel_.time(begin, ending.cut) == latest_at(begin, left + 1);
+      return ending.cut > begin && latest_start(channel_, begin, ending) == latest;
     };
     const auto found = std::find_if(levels_[left].begin(), levels_[left].end(), is_next);
     assert(found != levels_[left].end());

@@ -152,10 +152,9 @@ CollectiveCost cost_of(const Network& network, std::int64_t workers, const Algor
           .is_measured = false};
 }
 
-/// Where the costs of this collective on the nearest other number of workers come from a curve, and these
-/// from the formula.
-void add_change_of_source(std::vector<Warning>& out, const std::string& what, const Network& network,
-                          std::int64_t workers, const Algorithm& algorithm, CollectiveKind kind) {
+/// The number of workers nearest to these, of all others on which this collective is measured; 0 if none.
+std::int64_t nearest_measured(const Network& network, std::int64_t workers, const Algorithm& algorithm,
+                              CollectiveKind kind) {
   std::int64_t nearest = 0;
   const auto ratio = [&](std::int64_t other) {
     return static_cast<double>(std::max(other, workers)) / static_cast<double>(std::min(other, workers));
@@ -165,13 +164,7 @@ void add_change_of_source(std::vector<Warning>& out, const std::string& what, co
         other.algorithm.value_or(algorithm.name) == algorithm.name &&
         (nearest == 0 || ratio(other.workers) < ratio(nearest)))
       nearest = other.workers;
-  if (nearest == 0) return;
-  out.push_back(
-      {.subject = "source: " + what,
-       .weight = 0,
-       .text = fmt::format("{}: the formula of {} on the network's {}, where {} workers have a "
-                           "measured curve; times of the two do not compare",
-                           what, algorithm.name, network.levels.empty() ? "link" : "levels", nearest)});
+  return nearest;
 }
 
 }  // namespace
@@ -195,8 +188,10 @@ const CollectiveCost& Costs::work_out(CollectiveKind kind) const {
 std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<double>& sizes) const {
   if (workers_ == 1 || sizes.empty()) return {};
   const CollectiveCost& cost = of(kind);
-  const std::string what =
-      fmt::format("network '{}', {} on {} workers", network_->name, description(kind, algorithm_), workers_);
+  const auto what = [&] {  // most often there is nothing to say
+    return fmt::format("network '{}', {} on {} workers", network_->name, description(kind, algorithm_),
+                       workers_);
+  };
   std::vector<Warning> out;
 
   const CollectiveCost as_given = cost_of(*network_, workers_, algorithm_, kind, false);
@@ -204,26 +199,35 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
   const double measured = as_given.curve.measured_up_to_bytes();
   if (largest > measured)
     out.push_back(
-        {.subject = "extrapolation: " + what,
+        {.subject = "extrapolation: " + what(),
          .weight = largest,
-         .text = fmt::format("{}: measured up to {:.0f} bytes, the last line is continued to {:.0f}", what,
+         .text = fmt::format("{}: measured up to {:.0f} bytes, the last line is continued to {:.0f}", what(),
                              measured, largest)});
 
   for (const core::Measured& other : network_->measured)
     if (!cost.is_measured && other.collective == kind && other.workers == workers_)
-      out.push_back({.subject = "unused: " + what,
+      out.push_back({.subject = "unused: " + what(),
                      .weight = 0,
-                     .text = fmt::format("{}: measured there only as {}, so the closed form is used", what,
+                     .text = fmt::format("{}: measured there only as {}, so the closed form is used", what(),
                                          *other.algorithm)});
 
-  if (!cost.is_measured) add_change_of_source(out, what, *network_, workers_, algorithm_, kind);
+  const std::int64_t nearest =
+      cost.is_measured ? 0 : nearest_measured(*network_, workers_, algorithm_, kind);
+  if (nearest != 0)
+    out.push_back(
+        {.subject = "source: " + what(),
+         .weight = 0,
+         .text = fmt::format("{}: the formula of {} on the network's {}, where {} workers have a "
+                             "measured curve; times of the two do not compare",
+                             what(), algorithm_.name, network_->levels.empty() ? "link" : "levels",
+                             nearest)});
   if (cost.is_measured && find_measured(*network_, workers_, algorithm_, kind) == nullptr) {
     const std::optional<DerivedCost> derived = derived_cost(*network_, workers_, algorithm_, kind);
     out.push_back(
-        {.subject = "derived: " + what,
+        {.subject = "derived: " + what(),
          .weight = 0,
          .text = fmt::format(
-             "{}: not measured; {}; 95 % of the true times are expected at {:.2f} to {:.2f} of these", what,
+             "{}: not measured; {}; 95 % of the true times are expected at {:.2f} to {:.2f} of these", what(),
              derived->derivation, derived->low_factor, derived->high_factor)});
   }
 
@@ -236,11 +240,11 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
     const double us = as_given.curve.us(bytes);
     constexpr double kRounding = 1 - 1e-9;
     if (us >= bound * kRounding) continue;
-    out.push_back({.subject = "bound: " + what,
+    out.push_back({.subject = "bound: " + what(),
                    .weight = bound - us,
                    .text = fmt::format(
                        "{}: {:.0f} bytes take {:.6g} us, under the physical bound of {:.6g} us at {} Gb/s{}",
-                       what, bytes, us, bound, *rate,
+                       what(), bytes, us, bound, *rate,
                        is_raised ? ", which fidelity 'closed' takes instead: measure larger messages, or "
                                    "correct line_rate_gbps"
                                  : "")});

@@ -166,8 +166,9 @@ CollectiveKind TransferCost::carrier(CollectiveKind kind) const {
 }
 
 bool TransferCost::is_encoded(const Payload& payload) const {
+  if (!compresses_) return false;
   if (low_rank_ && volume(payload).p_bytes == 0) return false;
-  if (!compresses_ || !transfer_.selective) return compresses_;
+  if (!transfer_.selective) return true;
   const double codes = selection_us(mean_, payload) + decoding_us(payload);
   return encoded_us(CollectiveKind::all_reduce, payload, mean_) + deciding_slowdown_ * codes <
          dense_us(CollectiveKind::all_reduce, payload);
@@ -199,9 +200,7 @@ GroupCost TransferCost::cost(CollectiveKind kind, const Payload& payload) const 
 }
 
 std::vector<double> TransferCost::messages(CollectiveKind kind, const Payload& payload) const {
-  const auto dense = static_cast<double>(payload.bytes);
-  if (!is_encoded(payload)) return {scaled(kind, dense)};
-  if (!low_rank_) return {encoded_message(kind, dense)};
+  if (!low_rank_ || !is_encoded(payload)) return {message_bytes(kind, payload)};
   const LowRankVolume sent = volume(payload);
   std::vector<double> out;
   for (const std::int64_t bytes : {sent.rest_bytes, sent.p_bytes, sent.q_bytes})
@@ -210,19 +209,23 @@ std::vector<double> TransferCost::messages(CollectiveKind kind, const Payload& p
 }
 
 double TransferCost::message_bytes(CollectiveKind kind, const Payload& payload) const {
+  const auto dense = static_cast<double>(payload.bytes);
+  if (!is_encoded(payload)) return scaled(kind, dense);
+  if (!low_rank_) return encoded_message(kind, dense);
   const std::vector<double> sent = messages(kind, payload);
   return std::accumulate(sent.begin(), sent.end(), 0.0);
 }
 
 double TransferCost::sent_bytes(CollectiveKind kind, const Payload& payload) const {
-  if (carries_sparse(kind) && is_encoded(payload)) {
+  const bool encoded = is_encoded(payload);
+  if (encoded && carries_sparse(kind)) {
     const auto sent = [&](const SparseCost& cost) {
       return cost.sent_bytes + cost.sent_per_byte * static_cast<double>(payload.bytes);
     };
     return now_.usual * sent(sparse_->usual) + now_.recomputing * sent(sparse_->recomputing) +
            now_.repartitioning * sent(sparse_->repartitioning);
   }
-  const CollectiveKind carried = is_encoded(payload) ? carrier(kind) : kind;
+  const CollectiveKind carried = encoded ? carrier(kind) : kind;
   return costs_of(carried).of(carried).sent_per_byte * message_bytes(kind, payload);
 }
 

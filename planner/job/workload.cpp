@@ -36,6 +36,11 @@ void add_backward(Workload& workload, std::uint32_t layer_index, double slowdown
 Workload make_workload(const core::Profile& profile, double slowdown) {
   Workload workload;
   workload.profile = &profile;
+  std::size_t tensors = 0;
+  for (const ProfileLayer& layer : profile.layers) tensors += layer.tensors.size();
+  workload.forward.reserve(profile.layers.size());
+  workload.gradients.reserve(tensors);
+  workload.bytes_before.reserve(tensors + 1);
   for (const ProfileLayer& layer : profile.layers) {
     workload.forward.push_back(sim::from_us(layer.forward_us * slowdown));
     workload.forward_total += workload.forward.back();

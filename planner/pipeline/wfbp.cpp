@@ -10,6 +10,7 @@ using core::CollectiveKind;
 
 Program program(std::uint32_t groups, const PipelineOptions& /*options*/) {
   Program program;
+  program.ops.reserve(groups);
   for (std::uint32_t group = 0; group < groups; ++group)
     program.ops.push_back({CollectiveKind::all_reduce, group, Issue::gradients, Delivers::next_iteration});
   return program;

@@ -17,11 +17,15 @@ using sim::Time;
 void add_warnings(const TransferCost& transfer, CollectiveKind kind, const std::vector<Payload>& payloads,
                   std::vector<Warning>& warnings) {
   std::map<CollectiveKind, std::vector<double>> messages;
+  const bool sends_one = !transfer.depends_on_shapes();
   for (const Payload& payload : payloads) {
     const bool is_encoded = transfer.is_encoded(payload);
     if (transfer.is_sparse() && is_encoded) continue;  // closed forms need no measurement
-    for (const double bytes : transfer.messages(kind, payload))
-      messages[is_encoded ? transfer.carrier(kind) : kind].push_back(std::round(bytes));
+    std::vector<double>& sizes = messages[is_encoded ? transfer.carrier(kind) : kind];
+    if (sends_one)
+      sizes.push_back(std::round(transfer.message_bytes(kind, payload)));
+    else
+      for (const double bytes : transfer.messages(kind, payload)) sizes.push_back(std::round(bytes));
   }
   for (const auto& [carrier, bytes] : messages)
     for (Warning& warning : transfer.costs_of(carrier).warnings(carrier, bytes))
@@ -50,6 +54,7 @@ void add_code_warnings(const TransferCost& transfer, const std::vector<Payload>&
 std::vector<Payload> payloads_that_travel(const Setting& setting, const CommunicationPlan& plan,
                                           std::uint32_t transfer) {
   std::vector<Payload> out;
+  out.reserve(plan.groups.size());
   for (const Group& group : plan.groups)
     if (group.transfer == transfer) out.push_back(payload_of(setting.workload, group));
   return out;

@@ -120,7 +120,8 @@ double one_worker_us(const Setting& setting) {
     const auto compute = [](const Workload& workload) {
       return workload.forward_total + workload.backward_total;
     };
-    const Time alone = compute(setting.slowdown == 1 ? setting.workload : make_workload(profile));
+    const Time alone =
+        setting.slowdown == 1 ? compute(setting.workload) : compute(make_workload(profile));
     us = sim::to_us(conditions.accumulation_steps * alone +
                     sim::from_us(conditions.optimizer_us + conditions.lars_us + conditions.lamb_us) +
                     sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us));

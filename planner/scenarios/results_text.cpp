@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -358,8 +357,8 @@ std::string results_json(const Results& results) {
 }
 
 std::string csv_row(const Entry& entry, bool with_interval) {
-  std::string out;
-  const auto to = std::back_inserter(out);
+  fmt::memory_buffer out;
+  const auto to = fmt::appender(out);
   fmt::format_to(to, "{},{},{},{},{},{}", entry.metrics.workers, csv_cell(entry.schedule), entry.pipeline,
                  entry.fusion, csv_cell(entry.compression), entry.metrics.groups);
   for (const auto& [name, number] : kNumbers) fmt::format_to(to, ",{}", entry.metrics.*number);
@@ -367,8 +366,8 @@ std::string csv_row(const Entry& entry, bool with_interval) {
   if (entry.interval)
     fmt::format_to(to, ",{},{}", entry.interval->low_us, entry.interval->high_us);
   else if (with_interval)
-    out += ",,";
-  return out;
+    fmt::format_to(to, ",,");
+  return fmt::to_string(out);
 }
 
 std::string results_csv(const Results& results) {
