@@ -36,6 +36,7 @@ void add_warnings(const TransferCost& transfer, CollectiveKind kind, const std::
 void add_code_warnings(const TransferCost& transfer, const std::vector<Payload>& payloads,
                        std::vector<Warning>& warnings) {
   const Compressor& compressor = transfer.transfer().compressor;
+  if (!compressor.encode.curve && !compressor.decode.curve) return;
   double max = 0;
   for (const Payload& payload : payloads)
     max = std::max(max, static_cast<double>(transfer.largest_encoded(payload)));

@@ -22,8 +22,9 @@ Busy busy_when_alike(const Setting& setting, const CommunicationPlan& plan) {
               .backward = steps * setting.workload.backward_total,
               .update = setting.extras.update + setting.extras.lars};
   for (const Group& group : plan.groups) {
-    out.encode += plan.transfers[group.transfer].encode(payload_of(setting.workload, group));
-    out.decode += plan.transfers[group.transfer].decode(payload_of(setting.workload, group));
+    const TransferCost& transfer = plan.transfers[group.transfer];
+    if (transfer.encodes()) out.encode += transfer.encode(payload_of(setting.workload, group));
+    if (transfer.decodes()) out.decode += transfer.decode(payload_of(setting.workload, group));
   }
   return out;
 }
@@ -120,8 +121,7 @@ double one_worker_us(const Setting& setting) {
     const auto compute = [](const Workload& workload) {
       return workload.forward_total + workload.backward_total;
     };
-    const Time alone =
-        setting.slowdown == 1 ? compute(setting.workload) : compute(make_workload(profile));
+    const Time alone = setting.slowdown == 1 ? compute(setting.workload) : compute(make_workload(profile));
     us = sim::to_us(conditions.accumulation_steps * alone +
                     sim::from_us(conditions.optimizer_us + conditions.lars_us + conditions.lamb_us) +
                     sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us));

@@ -30,8 +30,9 @@ double communication_us(const Setting& setting, const CommunicationPlan& plan) {
   for (const TransferCost& transfer : plan.transfers) transfers.push_back(transfer.in_iteration(0));
   for (const Group& group : plan.groups) {
     const TransferCost& transfer = transfers[group.transfer];
-    us += transfer.encode_us(payload_of(setting.workload, group)) +
-          transfer.decode_us(payload_of(setting.workload, group));
+    if (transfer.encodes() || transfer.decodes())
+      us += transfer.encode_us(payload_of(setting.workload, group)) +
+            transfer.decode_us(payload_of(setting.workload, group));
     last_tick = std::max(last_tick, sim::to_us(group.tick));
   }
   if (setting.conditions.fidelity != Fidelity::closed) return us + last_tick;
