@@ -48,17 +48,27 @@ bool is_useless(const Line& first, const Line& middle, const Line& last) {
          static_cast<Wide>(middle.constant - steep.constant) * static_cast<Wide>(steep.slope - flat.slope);
 }
 
-/// The upper envelope of the starts a = 0, 1, ... as lines origin[a] + a x message, over messages from
-/// `shortest` on.
+/// The upper envelope of the starts a = 0, 1, ... as lines origin[a] + a x message, over the messages from
+/// `shortest` to `longest`.
 template <typename Wide>
 class Starts {
  public:
-  Starts(std::span<const std::int64_t> origin, std::int64_t shortest)
-      : origin_(origin), shortest_(shortest) {}
+  Starts(std::int64_t shortest, std::int64_t longest) : shortest_(shortest), longest_(longest) {}
 
-  /// Returns the best of the starts up to `place` for a message; `place` never falls.
-  std::int64_t best(std::size_t place, std::int64_t message) {
-    add_up_to(place);
+  /// Adds the next start; those that one before it or after it is as good as for all messages are left out.
+  void add(const Line& start) {
+    if (start.at(longest_) <= greatest_) return;
+    greatest_ = start.at(longest_);
+    while (!lines_.empty() && lines_.back().at(shortest_) <= start.at(shortest_)) lines_.pop_back();
+    while (lines_.size() > 1 && is_useless<Wide>(lines_[lines_.size() - 2], lines_.back(), start))
+      lines_.pop_back();
+    lines_.push_back(start);
+  }
+
+  /// Returns the best for the longest message, which is the greatest for any.
+  std::int64_t greatest() const { return greatest_; }
+
+  std::int64_t best(std::int64_t message) const {
     std::size_t low = 0;
     for (std::size_t high = lines_.size() - 1; low < high;) {
       const std::size_t middle = (low + high) / 2;
@@ -71,32 +81,10 @@ class Starts {
   }
 
  private:
-  /// Of the new starts only those are added that are better than all later ones with the shortest message;
-  /// with others these are better all the more.
-  void add_up_to(std::size_t place) {
-    new_.clear();
-    std::int64_t best = std::numeric_limits<std::int64_t>::min();
-    for (std::size_t a = place + 1; a-- > added_;) {
-      const Line start = {static_cast<std::int64_t>(a), origin_[a]};
-      if (start.at(shortest_) <= best) continue;
-      best = start.at(shortest_);
-      new_.push_back(start);
-    }
-    added_ = place + 1;
-    while (!lines_.empty() && lines_.back().at(shortest_) <= best) lines_.pop_back();
-    for (; !new_.empty(); new_.pop_back()) add(new_.back());
-  }
-  void add(const Line& start) {
-    while (lines_.size() > 1 && is_useless<Wide>(lines_[lines_.size() - 2], lines_.back(), start))
-      lines_.pop_back();
-    lines_.push_back(start);
-  }
-
-  std::span<const std::int64_t> origin_;
   std::int64_t shortest_;
-  std::size_t added_ = 0;
+  std::int64_t longest_;
+  std::int64_t greatest_ = std::numeric_limits<std::int64_t>::min();
   std::vector<Line> lines_;
-  std::vector<Line> new_;  // the last one first
 };
 
 /// The upper envelope of lines over x that only falls, down to `least_x`; the slopes of its lines fall.
@@ -173,13 +161,15 @@ void advance(std::span<const std::int64_t> message, std::uint32_t rounds, std::s
     const std::int64_t spare = end[size - 2] - last_start;
     const std::int64_t ignored = spare < 0 ? -1 : spare / all;
     const std::int64_t least_left = all - static_cast<std::int64_t>(size - 2);
-    Starts<Wide> starts(origin, ignored);
+    Starts<Wide> starts(ignored, max);
     Places<Wide> places({max, end[size - 2] - sum[size - 2] - least_left * max}, least_left);
     for (std::size_t i = 0; i + 1 < size; ++i) {
       const auto place = static_cast<std::int64_t>(i);
+      starts.add({place, origin[i]});
       const std::int64_t own = chain[i];
-      if (own > ignored && places.has_room_for({own, last_start - sum[i] + place * own})) {
-        const Line line = {own, starts.best(i, own)};
+      if (own > ignored &&
+          places.has_room_for({own, std::min(starts.greatest(), last_start - sum[i] + place * own)})) {
+        const Line line = {own, starts.best(own)};
         if (places.has_room_for(line)) places.add(line);
       }
       end[i] = std::max(end[i], sum[i] + places.best_at(all - place));
