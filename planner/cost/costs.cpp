@@ -211,16 +211,14 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
                      .text = fmt::format("{}: measured there only as {}, so the closed form is used", what(),
                                          *other.algorithm)});
 
-  const std::int64_t nearest =
-      cost.is_measured ? 0 : nearest_measured(*network_, workers_, algorithm_, kind);
+  const std::int64_t nearest = cost.is_measured ? 0 : nearest_measured(*network_, workers_, algorithm_, kind);
   if (nearest != 0)
-    out.push_back(
-        {.subject = "source: " + what(),
-         .weight = 0,
-         .text = fmt::format("{}: the formula of {} on the network's {}, where {} workers have a "
-                             "measured curve; times of the two do not compare",
-                             what(), algorithm_.name, network_->levels.empty() ? "link" : "levels",
-                             nearest)});
+    out.push_back({.subject = "source: " + what(),
+                   .weight = 0,
+                   .text = fmt::format("{}: the formula of {} on the network's {}, where {} workers have a "
+                                       "measured curve; times of the two do not compare",
+                                       what(), algorithm_.name, network_->levels.empty() ? "link" : "levels",
+                                       nearest)});
   if (cost.is_measured && find_measured(*network_, workers_, algorithm_, kind) == nullptr) {
     const std::optional<DerivedCost> derived = derived_cost(*network_, workers_, algorithm_, kind);
     out.push_back(
