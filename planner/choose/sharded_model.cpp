@@ -13,13 +13,12 @@ namespace {
 using core::CollectiveKind;
 using sim::Time;
 
-/// How often at least any group is gathered in an iteration.
-std::int64_t min_gathers(const IterationSpec& spec, std::int64_t micro_batches) {
+/// How often at least any group has this collective in an iteration.
+std::int64_t min_runs(const IterationSpec& spec, CollectiveKind kind, std::int64_t micro_batches) {
   const Program program = spec.program(1);
   std::int64_t out = 0;
   for (const Op& op : program.ops)
-    if (op.kind == CollectiveKind::all_gather)
-      out += program.runs(op, static_cast<std::uint32_t>(micro_batches));
+    if (op.kind == kind) out += program.runs(op, static_cast<std::uint32_t>(micro_batches));
   return out;
 }
 
@@ -43,8 +42,9 @@ class Bound final : public IterationModel {
     const Time scattering = min_channel_time(spec_, CollectiveKind::reduce_scatter).front();
     const Time gathering = min_channel_time(spec_, CollectiveKind::all_gather).front();
     const Extras& extras = spec_.extras;
-    return extras.read + extras.lars + extras.lars_gather + extras.update + scattering +
-           min_gathers(spec_, batches) * gathering -
+    return extras.read + extras.lars + extras.lars_gather + extras.update +
+           min_runs(spec_, CollectiveKind::reduce_scatter, batches) * scattering +
+           min_runs(spec_, CollectiveKind::all_gather, batches) * gathering -
            (batches - 1) * (spec_.workload.forward_total + spec_.workload.backward_total);
   }
 

@@ -313,6 +313,20 @@ Compressor low_rank_compressor(const LowRankOptions& options) {
           .low_rank = options};
 }
 
+std::string estimated_low_rank_costs(const Compressor& compressor) {
+  if (!compressor.low_rank) return "";
+  const Compressor usual = low_rank_compressor(*compressor.low_rank);
+  std::vector<std::string_view> estimated;
+  if (compressor.encode == usual.encode) estimated.push_back("encode");
+  if (compressor.in_transit == usual.in_transit) estimated.push_back("in_transit");
+  if (compressor.decode == usual.decode) estimated.push_back("decode");
+  if (estimated.empty()) return "";
+  return fmt::format(
+      "the costs of {} are estimated for a V100, from passes over memory and launches of kernels, and were "
+      "measured on no GPU",
+      fmt::join(estimated, ", "));
+}
+
 Compressor read_compressor(const Field& field) {
   if (field.is_object()) return from_object(field);
   if (field.is_text() && find_sparse(field.text()) != nullptr)

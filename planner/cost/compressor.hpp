@@ -61,8 +61,10 @@ double density(const Compressor& compressor);
 /// A sparse all-reduce with the defaults of its table entry. The name must be one of sparse_collectives().
 Compressor sparse_compressor(std::string_view name, double density);
 
-/// PowerSGD with these settings and the costs of the table.
+/// PowerSGD with these settings and the costs of the table, which are estimated.
 Compressor low_rank_compressor(const LowRankOptions& options);
+/// Says where costs of coding are from if the compressor is PowerSGD and has some of the table; else empty.
+std::string estimated_low_rank_costs(const Compressor& compressor);
 
 /// Reads `none`, a built-in name, or an object, in which `costs` names a file of measured costs. Throws
 /// InputError.

@@ -52,6 +52,11 @@ struct EmitRequest {
 
 struct Emission {
   std::string text;  ///< Python or a command line with comments, ready to paste; ends with a newline
+  /// Where the plan is one of several of a job (EmitRequest::division), `text` is what this plan alone needs.
+  /// Before it belong lines that other plans of the job may need, too, and after all plans closing comments;
+  /// each of them is written once.
+  std::vector<std::string> setup = {};
+  std::vector<std::string> closing = {};
   /// The same as data. Every target has `target`, `groups_reproduced`, `iteration_us` (as planned), `makes`
   /// (the groups that the framework forms, priced as it behaves), `differs` (plan groups, from 1, that it
   /// forms otherwise), `notes`, `priced_as`, `verified` and `does_not`; targets with a single number also

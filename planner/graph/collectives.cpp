@@ -80,9 +80,11 @@ TaskId CollectiveWriter::add_alone(const Op& op, std::uint32_t iteration) {
       kind, op.group, sim::after(writer_.program().negotiation, transfer.time(op.kind, payload)), iteration);
 }
 
-void CollectiveWriter::add_between(const Op& op, TaskId scattered) {
+TaskId CollectiveWriter::add_between(const Op& op, TaskId scattered) {
   const Time duration = writer_.transfer_of(op.group).time(op.kind, writer_.payload_of(op.group));
-  writer_.depend(writer_.collective_between(label_kind(op.kind), op.group, duration), scattered);
+  const TaskId task = writer_.collective_between(label_kind(op.kind), op.group, duration);
+  writer_.depend(task, scattered);
+  return task;
 }
 
 TaskId CollectiveWriter::add(const Op& op) {

@@ -35,7 +35,7 @@ class CollectiveWriter {
   /// Adds the op's collective, as early as its issue rule allows, and the decoding before the next iteration.
   sim::TaskId add(const Op& op);
   /// Adds the op's collective between shard groups, after the reduce-scatter of its group.
-  void add_between(const Op& op, sim::TaskId scattered);
+  sim::TaskId add_between(const Op& op, sim::TaskId scattered);
   /// Adds the op's collective without its dependencies.
   sim::TaskId add_alone(const Op& op, std::uint32_t iteration);
 

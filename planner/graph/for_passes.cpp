@@ -58,13 +58,15 @@ class ForPasses {
       for (const std::uint32_t group : by_first_layer_[layer]) come_to(group);
       for (WorkerTasks& at : writer_.workers())
         writer_.compute(at, Kind::forward, batch * layers + layer, writer_.workload().forward[layer]);
+      awaited_.clear();  // now compute has waited for them
     }
   }
 
-  /// Only the gradients of the last micro-batch (`before_last` 0) are scattered.
+  /// The last micro-batch has `before_last` 0.
   void backward(std::uint32_t before_last) {
     collectives_.begin_backward();
     scattering_.clear();
+    in_flight_.clear();
     begin_pass(Issue::backward, before_last);
     const auto steps = static_cast<std::uint32_t>(writer_.workload().backward.size());
     for (std::uint32_t step = 0; step < steps; ++step) {
@@ -73,9 +75,17 @@ class ForPasses {
         if (step == 0) CollectiveWriter::note_backward_begin(at);
         collectives_.backward(at, step, before_last * steps + step);
       }
-      if (before_last > 0) continue;
+      if (before_last > 0 && !writer_.program().scatters_each_batch) continue;
       for (const std::uint32_t group : collectives_.groups_after(step)) scatter(group);
     }
+    if (before_last > 0) await_scatters();
+  }
+
+  /// The next micro-batch begins when the gradients that are in flight have arrived.
+  void await_scatters() {
+    for (WorkerTasks& at : writer_.workers())
+      at.next_waits_for.insert(at.next_waits_for.end(), in_flight_.begin(), in_flight_.end());
+    awaited_ = in_flight_;
   }
 
   void scatter(std::uint32_t group) {
@@ -87,10 +97,10 @@ class ForPasses {
     std::optional<TaskId> scattered;
     for (const Op& op : writer_.program().ops) {
       if (op.group != group) continue;
-      if (op.issue == Issue::gradients) scattered = collectives_.add(op);
+      if (op.issue == Issue::gradients) in_flight_.push_back(*(scattered = collectives_.add(op)));
       if (op.issue == Issue::gradients && awaited) writer_.depend(*scattered, awaited);
       if (op.issue == Issue::scattered && writer_.transfer_of(group).is_replicated())
-        collectives_.add_between(op, *scattered);
+        in_flight_.push_back(collectives_.add_between(op, *scattered));
     }
     if (writer_.program().scatters_in_flight != 0U)
       scattering_.push_back(*scattered);
@@ -146,6 +156,7 @@ class ForPasses {
         pass_.batch * groups + group,
         writer_.transfer_of(group).time(core::CollectiveKind::all_gather, writer_.payload_of(group)));
     for (const WorkerTasks& at : writer_.workers()) writer_.depend(task, at.last);
+    for (const TaskId earlier : awaited_) writer_.depend(task, earlier);
     update_.wait_for_drained_channel(task);
     gathered_[group] = task;
   }
@@ -158,6 +169,8 @@ class ForPasses {
   Pass pass_;
   std::vector<std::optional<TaskId>> gathered_;  // by group: the task that its layers' pass waits for
   std::deque<TaskId> scattering_;                // reduce-scatters that backward has not waited for
+  std::vector<TaskId> in_flight_;                // all collectives of gradients of this micro-batch
+  std::vector<TaskId> awaited_;                  // those of the one before, for which its first gathers wait
 };
 
 }  // namespace

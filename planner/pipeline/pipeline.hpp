@@ -85,6 +85,9 @@ struct Program {
   /// Whether parameters that were gathered for a pass are released after the backward pass of each
   /// micro-batch but the last. If not, forward gathers in the first micro-batch alone.
   bool releases_between_batches = true;
+  /// With collectives for passes: whether the gradients of each micro-batch are scattered, and the next
+  /// micro-batch waits for that; otherwise only those of the last one are.
+  bool scatters_each_batch = false;
   Sharding sharding = Sharding::nothing;
   bool operator==(const Program&) const = default;
 
@@ -96,8 +99,8 @@ struct Program {
   }
   /// The number of times that an op runs in an iteration with this number of micro-batches.
   std::uint32_t runs(const Op& op, std::uint32_t micro_batches) const {
-    const bool is_in_each =
-        op.issue == Issue::backward || (op.issue == Issue::forward && releases_between_batches);
+    if (op.issue == Issue::backward) return micro_batches;
+    const bool is_in_each = op.issue == Issue::forward ? releases_between_batches : scatters_each_batch;
     return is_in_each ? micro_batches : 1;
   }
   /// Whether a second channel carries collectives between shard groups.

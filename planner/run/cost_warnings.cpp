@@ -32,7 +32,7 @@ void add_warnings(const TransferCost& transfer, CollectiveKind kind, const std::
       warnings.push_back(std::move(warning));
 }
 
-/// Adds warnings about groups larger than the measured sizes of encoding and decoding.
+/// Adds warnings about costs of coding that are estimated, and about groups larger than the measured sizes.
 void add_code_warnings(const TransferCost& transfer, const std::vector<Payload>& payloads,
                        std::vector<Warning>& warnings) {
   const Compressor& compressor = transfer.transfer().compressor;
@@ -40,6 +40,10 @@ void add_code_warnings(const TransferCost& transfer, const std::vector<Payload>&
   double max = 0;
   for (const Payload& payload : payloads)
     max = std::max(max, static_cast<double>(transfer.largest_encoded(payload)));
+  if (const std::string how = estimated_low_rank_costs(compressor); max > 0 && !how.empty()) {
+    const std::string text = fmt::format("compressor {}: {}", compressor.name, how);
+    warnings.push_back({.subject = text, .weight = 0, .text = text});
+  }
   for (const CodeCost* cost : {&compressor.encode, &compressor.decode}) {
     if (!cost->curve || max <= cost->curve->measured_up_to_bytes()) continue;
     const std::string what = fmt::format("compressor {}", compressor.name);

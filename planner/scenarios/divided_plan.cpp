@@ -148,7 +148,9 @@ class Emitting {
                                 .types = scenario_.conditions.data_types,
                                 .recomputes = scenario_.conditions.recompute.has_value(),
                                 .division = &division});
-    text_ += fmt::format("{}# {}\n{}", text_.empty() ? "" : "\n", place_of(plan), one.text);
+    add_new(one.setup, setup_);
+    text_ += fmt::format("{}# {}\n{}", text_.empty() && setup_.empty() ? "" : "\n", place_of(plan), one.text);
+    add_new(one.closing, closing_);
     ordered_json item = place_json(plan);
     item.update(one.json);
     stages_.push_back(std::move(item));
@@ -159,10 +161,17 @@ class Emitting {
       text_ += "# Priced with all gathers of parameters issued when the iteration begins, not one by one.\n";
     if (target_ == "megatron")
       text_ += "# All other parts of the model have one bucket each, as in Megatron-LM.\n";
-    return {.text = std::move(text_), .json = {{"target", target_}, {"stages", std::move(stages_)}}};
+    if (!closing_.empty()) closing_.insert(closing_.begin(), "\n");
+    return {.text = fmt::format("{}{}{}", fmt::join(setup_, ""), text_, fmt::join(closing_, "")),
+            .json = {{"target", target_}, {"stages", std::move(stages_)}}};
   }
 
  private:
+  static void add_new(const std::vector<std::string>& lines, std::vector<std::string>& out) {
+    for (const std::string& line : lines)
+      if (std::find(out.begin(), out.end(), line) == out.end()) out.push_back(line);
+  }
+
   /// Megatron-LM has several buckets in the first part of the first stage alone.
   bool has_groups(std::size_t part) const { return target_ != "megatron" || part == 0; }
 
@@ -171,7 +180,9 @@ class Emitting {
   const Schedule& schedule_;
   const ParallelRun& run_;
   GroupsByPart planned_;
+  std::vector<std::string> setup_;
   std::string text_;
+  std::vector<std::string> closing_;
   bool gathers_at_once_ = false;
   ordered_json stages_ = ordered_json::array();
 };

@@ -266,19 +266,58 @@ TEST_CASE("behaviour: under accumulation FSDP keeps parameters for zero, and gat
   // last
   const double gathered = 3 * 45.0 + 10 + 300;
   CHECK(zero.json["makes"]["iteration_us"] == gathered + 2 * 330 + 45);
-  CHECK(zero.text.find("def begin_micro_batch(number):  # call it before the forward pass of each of the 3, "
-                       "from 0 on\n"
-                       "    is_last = number == 2\n"
-                       "    model.set_requires_gradient_sync(is_last)\n"
-                       "    model.set_reshard_after_backward(is_last)") != std::string::npos);
+  CHECK(zero.text.find(
+            "def begin_micro_batch(model, number):  # call it before the forward pass of each of the 3, "
+            "from 0 on\n"
+            "    is_last = number == 2\n"
+            "    model.set_requires_gradient_sync(is_last)\n"
+            "    model.set_reshard_after_backward(is_last)") != std::string::npos);
   const Emission sharded =
       Planned(scene, each, R"({"pipeline": "sharded", "reshard_after_forward": false})").emit("fsdp", 3);
   CHECK(sharded.json["makes"]["iteration_us"] == 3 * gathered + 45);
   CHECK(sharded.text.find("set_requires_gradient_sync(is_last)") != std::string::npos);
   CHECK(sharded.text.find("model.set_reshard_after_backward") == std::string::npos);
-  // TorchInductor's graph of a forward pass gathers whenever it runs.
-  const Emission inductor = Planned(scene, each, R"({"pipeline": "zero"})").emit("inductor", 3);
-  CHECK(inductor.json["makes"]["iteration_us"] == 3 * gathered + 45);
+}
+
+TEST_CASE("behaviour: under accumulation TorchInductor's graphs gather and reduce in each micro-batch") {
+  // 45 us to gather or to scatter a group; F 10 and B 20 of each of two layers:
+  //   channel  G1:0-45 G2:45-90                          S2:120-165 S1:165-210 | G1:210-255 ...
+  //   compute          F1:45-55 F2:90-100 B2:100-120 B1:120-140                |            ...
+  // The second micro-batch adds to gradients that S1 delivers. FSDP scatters those of the last one alone, so
+  // its second micro-batch begins with a gather at 140.
+  const support::LayerSpec layer = {.forward_us = 10, .backward_us = 20, .elements = {1000}};
+  Conditions conditions;
+  conditions.accumulation_steps = 2;
+  const Scene scene(support::profile_of({layer, layer}), support::pair_of(50, 0.01), 2, conditions);
+  const Planned planned(scene, support::fuse(R"("none")", scene),
+                        R"({"pipeline": "sharded", "reshard_after_forward": false})");
+  CHECK(planned.emit("inductor", 2).json["makes"]["iteration_us"] == 2 * 210);
+  CHECK(planned.emit("fsdp", 2).json["makes"]["iteration_us"] == 140 + 210);
+}
+
+TEST_CASE("behaviour: TorchInductor's iteration takes as long as its micro-batches one after another") {
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const core::Profile profile = support::random_profile(random, 8);
+    const core::Network network = support::random_link(random);
+    Conditions conditions;
+    conditions.accumulation_steps = 2 + seed % 3;
+    const std::string json =
+        fmt::format(R"({{"pipeline": "sharded"{}}})", seed % 2 == 0 ? R"(, "shard_workers": 2)" : "");
+    const Scene one(profile, network, 4);
+    const Scene several(profile, network, 4, conditions);
+    const Groups groups = support::random_groups(random, one.setting.workload.gradient_count());
+    const auto us = [&](const Scene& scene) {
+      Planned planned(scene, groups, json);
+      planned.plan.workers = 4;
+      return planned.emit("inductor", scene.setting.conditions.accumulation_steps)
+          .json["makes"]["iteration_us"]
+          .get<double>();
+    };
+    CHECK(us(several) ==
+          doctest::Approx(static_cast<double>(conditions.accumulation_steps) * us(one)).epsilon(1e-8));
+  }
 }
 
 TEST_CASE("behaviour: FSDP keeps as many groups after forward as the plan says") {

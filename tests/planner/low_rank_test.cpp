@@ -173,6 +173,26 @@ TEST_CASE("power-sgd: usual costs grow with the rank, by the launches and passes
   CHECK(four.decode == one.decode);
 }
 
+TEST_CASE("power-sgd: who takes the table's costs of coding is told that they were measured on no GPU") {
+  const Scene scene(two_layers(), pair_of(2, 0.1));
+  const auto warnings = [&](const std::string& compressor) {
+    std::string out;
+    for (const Warning& warning : scene.run(schedule_of(with(compressor, R"("fusion": "none")"))).warnings)
+      out += warning.text + '\n';
+    return out;
+  };
+  const auto estimated = [](const std::string& what) {
+    return "compressor power-sgd: the costs of " + what +
+           " are estimated for a V100, from passes over memory and launches of kernels, and were measured on "
+           "no GPU\n";
+  };
+  CHECK(warnings(R"("power-sgd")") == estimated("encode, in_transit, decode"));
+  CHECK(warnings(R"({"name": "power-sgd", "rank": 1, "encode": {}, "decode": {}})") ==
+        estimated("in_transit"));
+  CHECK(warnings(power_sgd()).empty());
+  CHECK(warnings(R"({"name": "power-sgd", "min_compression_rate": 1000})").empty());  // nothing is encoded
+}
+
 TEST_CASE("power-sgd: it is written as it is read") {
   for (
       const std::string text :

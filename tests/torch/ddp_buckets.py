@@ -4,16 +4,18 @@
 usage: ddp_buckets.py DRIVER [--fusewise PROGRAM] [--seeds N]
 
 DRIVER is emit_driver.cpp, compiled. Checks the caps for DDP on N random lists of tensors (500), on the bundled
-profiles and, with PROGRAM, on the bundled models; then trains small models under DistributedDataParallel and
-reads through a communication hook which buckets it sends. For PyTorch 1.13 and later. Exits with 1 at the first emission that does not hold, and names its seed.
+profiles and, with PROGRAM, on the bundled models; then trains small models under the lines that are emitted, executed
+as they are, and reads through a communication hook which gradients each bucket holds, in which micro-batch. For PyTorch 1.13 and later. Exits with 1 at the first emission that does not hold, and names its seed.
 """
 
 import argparse
+import contextlib
 import inspect
 import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -133,25 +135,55 @@ def check_models(driver, fusewise):
         print(f"{name}: {len(sizes)} tensors, {emission['best_single_cap']['tried']} groupings of one cap")
 
 
-def rebuilt_buckets(model, first, small_last=False, **arguments):
-    """Bytes of the buckets that a communication hook is given, in order, once DistributedDataParallel has rebuilt
-    them."""
-    dist._DEFAULT_FIRST_BUCKET_BYTES = first
-    os.environ["DDP_SET_LAST_BUCKET_CAP"] = "1" if small_last else "0"
-    ddp = torch.nn.parallel.DistributedDataParallel(model, **arguments)
-    sent = []
+def executed(text, model):
+    """The names that the user has after the lines."""
+    space = {"model": model, "torch": torch}
+    exec(text, space)
+    return space
+
+
+def trained(space, width, micro_batches=1):
+    """What each micro-batch of a third iteration adds to `sent`: by then DistributedDataParallel has rebuilt its buckets."""
+    sent, out = space["sent"], []
+    for _ in range(3):
+        out = []
+        for number in range(micro_batches):
+            sent.clear()
+            with space["micro_batch"](space["model"], number) if micro_batches > 1 else contextlib.nullcontext():
+                space["model"](torch.ones(1, width)).sum().backward()
+            out.append(list(sent))
+    return out
+
+
+def read_by_hook(space):
+    """Has a hook note the gradients and the type of each bucket, in the order in which they are sent."""
+    names = {parameter: name for name, parameter in space["model"].module.named_parameters()}
+    sent = space["sent"] = []
 
     def hook(_, bucket):
-        sent.append(bucket.buffer().numel() * bucket.buffer().element_size())
+        sent.append(([names[parameter] for parameter in bucket.parameters()], str(bucket.buffer().dtype)))
         future = torch.futures.Future()
         future.set_result(bucket.buffer())
         return future
 
-    ddp.register_comm_hook(None, hook)
-    for _ in range(3):
-        sent.clear()
-        ddp(torch.ones(1, model[0].in_features)).sum().backward()
-    return sent
+    space["model"].register_comm_hook(None, hook)
+    return space
+
+
+def rebuilt_buckets(model, width, first, small_last=False, **arguments):
+    """The gradients of the buckets, by name."""
+    dist._DEFAULT_FIRST_BUCKET_BYTES = first
+    os.environ["DDP_SET_LAST_BUCKET_CAP"] = "1" if small_last else "0"
+    ddp = torch.nn.parallel.DistributedDataParallel(model, **arguments)
+    return [sorted(names) for names, _ in trained(read_by_hook({"model": ddp}), width)[-1]]
+
+
+def groups_of(names, counts):
+    out, begin = [], 0
+    for count in counts:
+        out.append(names[begin:begin + count])
+        begin += count
+    return out
 
 
 def bucket_bytes(sizes, counts):
@@ -162,32 +194,52 @@ def bucket_bytes(sizes, counts):
     return out
 
 
-def sent_by_hook(model, text, has_list):
-    """Bytes and types of the all-reduces of an iteration of what the user pastes; an old release gets one cap."""
+def sent_by_hook(space, width, micro_batches=1):
+    """Bytes and types of the all-reduces of each micro-batch of an iteration."""
     sent, real = [], dist.all_reduce
 
     def all_reduce(tensor, *arguments, **options):
         sent.append((tensor.numel() * tensor.element_size(), str(tensor.dtype)))
         return real(tensor, *arguments, **options)
 
-    space = {"model": model, "torch": torch}
-    exec(text if has_list else text.replace("bucket_cap_mb_list=[", "bucket_cap_mb=min([").replace("],", "]),"), space)
     dist.all_reduce = all_reduce
     try:
-        for _ in range(3):
-            sent.clear()
-            space["model"](torch.ones(1, model[0].in_features)).sum().backward()
+        return trained({**space, "sent": sent}, width, micro_batches)
     finally:
         dist.all_reduce = real
-    return sent
 
 
-def check_hook(driver, model, sizes, counts, has_list):
-    """The hook of bfloat16 is refused without NCCL."""
+def check_micro_batches(what, sent):
+    """Nothing is sent in any but the last, which is returned."""
+    check(what, "what all micro-batches but the last send", [each for each in sent[:-1] if each], [])
+    return sent[-1]
+
+
+def check_lines(driver, what, model, names, sizes, counts, micro_batches):
+    """The lines for DistributedDataParallel, and those for releases without lists that stand in their comments."""
+    emission = driver.emit(sizes, counts, accumulation_steps=micro_batches)
+    if has_lists():
+        sent = check_micro_batches(what, trained(read_by_hook(executed(emission["text"], model)), WIDTH, micro_batches))
+        check(what, "buckets of the lines", sent, [(group, "torch.float32") for group in groups_of(names, counts)])
+    first, call = re.findall(r"^#   (torch\.distributed\.\w+ = .*|DistributedDataParallel\(.*)$", emission["text"], re.MULTILINE)
+    space = executed(f"from torch.nn.parallel import DistributedDataParallel\nimport torch.distributed\n{first}\nmodel = {call}", model)
+    sent = trained(read_by_hook(space), WIDTH)[-1]
+    check(what, "buckets of the lines for old releases", [group for group, _ in sent],
+          groups_of(names, single_counts(sizes, emission["best_single_cap"])))
+    dist._DEFAULT_FIRST_BUCKET_BYTES = MIB
+    return emission
+
+
+def check_hook(driver, model, sizes, counts, micro_batches):
+    """The hook of bfloat16 is refused without NCCL. A release without lists gets one cap."""
     compression = {"name": "fp16", "ratio": 0.5, "collective": "all_reduce"}
-    emission = driver.emit(sizes, counts, "comm-hook", {"pipeline": "wfbp", "compression": compression})
+    emission = driver.emit(sizes, counts, "comm-hook", {"pipeline": "wfbp", "compression": compression},
+                           accumulation_steps=micro_batches)
     check("comm-hook", "hook", emission["hook"], "fp16_compress_hook")
-    sent = sent_by_hook(model, emission["text"], has_list)
+    has_list, text = has_lists(), emission["text"]
+    if not has_list:
+        text = text.replace("bucket_cap_mb_list=[", "bucket_cap_mb=min([").replace("],", "]),")
+    sent = check_micro_batches("comm-hook", sent_by_hook(executed(text, model), WIDTH, micro_batches))
     check("comm-hook", "types that are sent", {dtype for _, dtype in sent}, {"torch.float16"})
     check("comm-hook", "bytes that are sent", sum(size for size, _ in sent), sum(sizes) // 2)
     if has_list:
@@ -195,50 +247,71 @@ def check_hook(driver, model, sizes, counts, has_list):
 
 
 def check_power_sgd(driver, model, sizes, rank, rate):
-    """One bucket, as the hook can hang over Gloo with several. It sends what is left as it is, P and Q."""
+    """One bucket, as the hook can hang over Gloo with several. It sends what is left as it is, P and Q. Returns whether there is a hook:
+    there is none where it makes the iteration longer."""
     shapes = [list(parameter.shape) for parameter in reversed(list(model.parameters()))]
     compression = {"name": "power-sgd", "rank": rank, "min_compression_rate": rate, "encode": {}, "in_transit": {}, "decode": {}}
     emission = driver.emit(sizes, [len(sizes)], "comm-hook", {"pipeline": "wfbp", "compression": compression}, shapes)
+    if emission["hook"] is None:
+        return False
     check("comm-hook", "hook", emission["hook"], "powerSGD_hook")
     check("comm-hook", "options", emission["hook_options"], {"matrix_approximation_rank": rank, "min_compression_rate": rate})
-    sent = sent_by_hook(model, emission["text"].replace("PowerSGDState(None", "PowerSGDState(None, start_powerSGD_iter=2"), True)
-    factors = [(m, n) for m, n in shapes if (m + n) * rank * rate < m * n]
+    space = executed(emission["text"], model)
+    space["state"].start_powerSGD_iter = 2  # it is 1000
+    sent, = sent_by_hook(space, WIDTH)
+    factors = [(m, n) for m, n in (shape for shape in shapes if len(shape) == 2) if (m + n) * rank * rate < m * n]
     rest = sum(sizes) - sum(4 * m * n for m, n in factors)
     check("comm-hook", "what PowerSGD sends", [size for size, _ in sent],
           [rest, 4 * rank * sum(m for m, _ in factors), 4 * rank * sum(n for _, n in factors)])
+    return True
+
+
+def has_lists():
+    return "bucket_cap_mb_list" in inspect.signature(torch.nn.parallel.DistributedDataParallel).parameters
+
+
+WIDTH = 64  # of the input of models
+
+
+def chain(rng):
+    """Layers one after another, so that the order of backward is known; some are in modules of their own."""
+    widths = [WIDTH] + [rng.randint(8, 700) for _ in range(rng.randint(5, 12))]
+    layers = [torch.nn.Linear(a, b, bias=rng.random() < 0.3) for a, b in zip(widths, widths[1:])]
+    cut = rng.randint(1, len(layers) - 1)
+    return torch.nn.Sequential(torch.nn.Sequential(*layers[:cut]), *layers[cut:])
 
 
 def check_training(driver, seeds):
-    """A chain of layers with a tensor each, so that the order of backward is known."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    has_list = "bucket_cap_mb_list" in inspect.signature(torch.nn.parallel.DistributedDataParallel).parameters
+    has_list = has_lists()
     check("training", "bucket_cap_mb_list, said to be there from 2.11 on,", has_list,
           tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 11))
+    low_rank = 0
     with tempfile.TemporaryDirectory() as folder:
         dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
         for seed in range(seeds):
             rng = random.Random(seed)
-            widths = [rng.randint(8, 700) for _ in range(12)]
-            model = torch.nn.Sequential(*[torch.nn.Linear(a, b, bias=False) for a, b in zip(widths, widths[1:])])
+            model, micro_batches = chain(rng), rng.randint(1, 3)
+            names = [name for name, _ in model.named_parameters()][::-1]
             sizes = [4 * parameter.numel() for parameter in reversed(list(model.parameters()))]
             counts = random_counts(rng, len(sizes))
-            emission = driver.emit(sizes, counts)
             what = f"training, seed {seed}"
+            emission = check_lines(driver, what, model, names, sizes, counts, micro_batches)
             for key in ("best_single_cap", "best_single_cap_after_1_mib", "best_single_cap_before_1_mib"):
                 best, small_last = emission[key], key.endswith("before_1_mib")
                 if has_list and key != "best_single_cap":
                     continue  # a given cap holds for the first bucket, too
                 check(what, f"buckets of {key}",
-                      rebuilt_buckets(model, best["first_bucket_bytes"], small_last, bucket_cap_mb=best["bucket_cap_mb"]),
-                      bucket_bytes(sizes, single_counts(sizes, best, small_last)))
+                      rebuilt_buckets(model, WIDTH, best["first_bucket_bytes"], small_last, bucket_cap_mb=best["bucket_cap_mb"]),
+                      [sorted(group) for group in groups_of(names, single_counts(sizes, best, small_last))])
+            check_hook(driver, model, sizes, counts, micro_batches)
             if has_list:
-                got = rebuilt_buckets(model, MIB, bucket_cap_mb_list=emission["bucket_cap_mb_list"])
-                check(what, "buckets of bucket_cap_mb_list", got, bucket_bytes(sizes, counts))
-            check_hook(driver, model, sizes, counts, has_list)
-            if has_list:
-                check_power_sgd(driver, model, sizes, rng.randint(1, 8), rng.choice([1, 2, 4.5]))
+                low_rank += check_power_sgd(driver, model, sizes, rng.randint(1, 8), rng.choice([1, 2, 4.5]))
         dist.destroy_process_group()
-    print(f"{seeds} trained models: a hook was given the buckets of {'the list and ' if has_list else ''}one cap")
+    if has_list and low_rank < seeds / 4:
+        sys.exit(f"PowerSGD's hook was emitted for {low_rank} of {seeds} models alone")
+    print(f"{seeds} trained models: under the lines {'as emitted' if has_list else 'for old releases'} a hook was given their buckets, in "
+          "the last micro-batch alone")
 
 
 def main():
@@ -250,7 +323,7 @@ def main():
     driver = Driver(arguments.driver)
     check_random(driver, arguments.seeds)
     check_models(driver, arguments.fusewise)
-    check_training(driver, 10)
+    check_training(driver, 20)
 
 
 if __name__ == "__main__":

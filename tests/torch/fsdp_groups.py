@@ -38,6 +38,23 @@ def chain(rng):
     return nn.Sequential(*nested(layers, 2)), widths[0]
 
 
+class Scaled(nn.Module):
+    """The model itself owns a parameter, which it uses first."""
+
+    def __init__(self, body, width):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.body = body
+
+    def forward(self, x):
+        return self.body(x * self.scale)
+
+
+def random_model(rng):
+    model, width = chain(rng)
+    return (Scaled(model, width) if rng.random() < 0.3 else model), width
+
+
 def random_counts(rng, names):
     """Groups of neighbours in backward order; most do not cut a layer."""
     cuts_layers = rng.random() < 0.3
@@ -54,7 +71,7 @@ def random_counts(rng, names):
 def case(seed):
     """The model is made of the same seed in the ranks."""
     rng = random.Random(seed)
-    model, _ = chain(rng)
+    model, _ = random_model(rng)
     parameters = list(reversed(list(model.named_parameters())))
     dtype = rng.choice(["float32", "bfloat16"])
     size = 4 if dtype == "float32" else 2
@@ -111,7 +128,7 @@ class Recorder:
 
 def run_case(number, emission, recorder):
     """The collectives of the forward and the backward pass of each micro-batch, in a second iteration."""
-    model, width = chain(random.Random(number))
+    model, width = random_model(random.Random(number))
     recorder.watch(model)
     space = {"model": model}
     exec(emission["text"], space)  # what the user pastes
@@ -122,7 +139,7 @@ def run_case(number, emission, recorder):
         optimizer.zero_grad()
         for batch in range(emission["micro_batches"]):
             if emission["micro_batches"] > 1:
-                space["begin_micro_batch"](batch)
+                space["begin_micro_batch"](model, batch)
             y = model(torch.ones(2, width))
             forward = recorder.take()
             y.sum().backward()
@@ -197,12 +214,15 @@ def check_micro_batch(seed, line, emission, result, is_kept, is_last):
           [] if is_kept else [["all_gather", n] for n in in_forward])
     check(name, "reduce-scatters", [e[1] for e in backward if e[0] == "reduce_scatter"], elements if is_last else [])
     again = [n for group, n in enumerate(elements) if reshards[group]]
+    if [""] in emission["fully_shard"] and reshards[len(elements) - 1]:
+        # backward comes to the output of the model when it comes to that of the last layer, whose group has asked for those ahead
+        again.insert(sum(reshards[group] for group in range(min(len(elements) - 1, 1 + emission["prefetch"]))), again.pop())
     check(name, "all-gathers before backward", [e[1] for e in backward if e[0] == "all_gather"], again)
     check(name, "other collectives", {e[0] for e in backward} - {"all_gather", "reduce_scatter"}, set())
 
     # With lists, that many groups are issued before the first layer of a group runs; without, only its own, and the
     # next group's is issued while the device computes this one.
-    before = layers_before(chain(random.Random(seed))[0], in_forward)
+    before = layers_before(random_model(random.Random(seed))[0], in_forward)
     ahead = emission["prefetch"] if emission["prefetch"] > 1 else 0
     check(name, "layers that had run at each all-gather", [e[3] for e in forward],
           [] if is_kept else [before[max(0, i - ahead)] for i in range(len(before))])

@@ -126,7 +126,24 @@ def check_buckets(driver):
     forward, backward = compiled_graphs(Chain(4, width), width)
     check_equal("the forward graph", forward, waited_one_later("all_gather", sizes[::-1]))
     check_equal("the backward graph", backward, waited_one_later("reduce_scatter", sizes))
+    check_micro_batches(counts)
     return emission
+
+
+def check_micro_batches(counts):
+    """Without zero_grad() each runs both graphs, and ends with a wait for its last reduce-scatter."""
+    width = 16
+    torch._dynamo.reset()
+    model = torch.compile(Chain(4, width))
+    model(torch.ones(4, width)).sum().backward()  # compiles
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(3):
+            model(torch.ones(4, width)).sum().backward()
+    kinds = ("all_gather", "reduce_scatter", "wait")
+    events = sorted((event for event in profile.events() if event.name.startswith("_c10d_functional::")), key=lambda event: event.time_range.start)
+    ran = [kind for event in events for kind in kinds if kind in event.name]
+    one = [kind for each in kinds[:2] for kind, _ in waited_one_later(each, counts)]
+    check_equal("collectives of three micro-batches", ran, 3 * one)
 
 
 def check_estimates_are_asked(emission):

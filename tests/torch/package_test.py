@@ -405,8 +405,6 @@ def check_sharding_costs(rank):
         return
     found = sharding.plan(costs, measured, 1)
     check("tensors of the plan", sorted(name for group in found["groups"] for name in group["tensors"]), sorted(names))
-    check("modules of the plan", {name.partition(".")[0] for unit in sharding.module_names(make(), found) for name in unit},
-          {"embed", "blocks", "head"})  # not the root's own parameter
     one = [[name for name in names if name.startswith("blocks")]]
     sent = 4 * sum(p.numel() for name, p in make().named_parameters() if name.startswith("blocks"))
     least = 300 * len(names) + measured.rest_us + sum(

@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT / "python"), str(ROOT / "validate" / "torch")]
 import disturbance  # noqa: E402
 import suite  # noqa: E402
 import torch  # noqa: E402
-from fusewise.torch import network, prediction, report, sharding, trials, tuning  # noqa: E402
+from fusewise.torch import network, plans, prediction, report, sharding, trials, tuning  # noqa: E402
 
 DEADLINE_S = 200
 SCRIPT = """
@@ -167,6 +167,8 @@ def check_units():
     job = prediction.Costs(profile, [[16, 5.0]], 2, 0.0)
     # 440 bytes: gathered in 50 + 44, scattered in 60 + 88; for both 540 and 1880 of work
     check("the root's parameters", sharding._root_us(job, costs, names), 94 + 148 + 540 + 1880)
+    # of these 94 and 440 + 100 of work to gather, once more if it is released
+    check("the root's parameters, released", sharding._root_us(job, costs, names, True), 94 + 148 + 540 + 1880 + 94 + 540)
     # layers 3746, units' gathers twice 60 + 72, their scatters 80 + 104; a gather ahead is hidden by embed 1, a 72, head 8, b 60
     one_by_one_us = 546 + 3200 + 2 * (60 + 72) + (80 + 104) + 2662
     check("no gathers ahead", round(sharding.predict(job, costs, names, 0), 6), one_by_one_us)
@@ -335,6 +337,50 @@ def check_missing():
     print("a run says what it lacks")
 
 
+def costs_of(model):
+    """A layer for each module that owns parameters."""
+    owned = {}
+    for name, parameter in model.named_parameters():
+        owned.setdefault(name.rpartition(".")[0], []).append({"name": name, "elements": parameter.numel(), "shape": list(parameter.shape)})
+    layers = [{"name": name or "model", "kind": "linear", "forward_us": 1000.0, "backward_us": 2000.0, "tensors": tensors}
+              for name, tensors in owned.items()]
+    profile = {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 1, "dtype": "float32", "device": "d",
+               "origin": {"kind": "measured", "source": "s"}, "layers": layers}
+    return prediction.Costs(profile, [[64, 200.0], [2**26, 600000.0]], 2, 100.0, {"startup_us": 10.0}, {"startup_us": 10.0})
+
+
+def check_lines(folder):
+    """Each strategy of the suite but the default trains under the lines that were emitted for it."""
+    import torch.distributed as dist
+    import train
+    from torch.nn.parallel import DistributedDataParallel
+    if not plans.takes_lists():
+        return print(f"PyTorch {torch.__version__} cannot take the lines that are emitted: not run")
+    from torch.distributed.fsdp import FSDPModule
+    curve = [[64, 100.0], [2**26, 300000.0]]
+    measured = sharding.ShardingCosts({"all_gather": curve, "reduce_scatter": curve}, {"startup_us": 100, "us_per_byte": 0},
+                                      {"startup_us": 100, "us_per_byte": 0}, 100.0)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+    for model_name in ("gpt", "resnet"):
+        costs = costs_of(train.MODELS[model_name]())
+        strategies = {**suite.predict_ddp(costs), **suite.predict_hooks(costs, costs, {"encode_us": 1.0, "carry_us": 1.0, "ratio": 0.1}),
+                      **suite.predict_sharded(train, model_name, costs, measured)}
+        for name, strategy in strategies.items():
+            check(f"{name} has lines", bool(strategy.lines), name != "ddp")
+            lines = pathlib.Path(folder, "lines.py")
+            lines.write_text(strategy.lines)
+            space = train.wrapped(train.MODELS[model_name](), lines if strategy.lines else None)
+            check(f"{model_name}, {name}: sharded", isinstance(space["model"], FSDPModule), suite.is_sharded(suite.Case(None, name, 0, 0, [], [])))
+            check(f"{model_name}, {name}: DDP", isinstance(space["model"], DistributedDataParallel), not name.startswith("fsdp"))
+            check(f"{model_name}, {name}: micro-batches", "micro_batch" in space, "micro-batches" in name)
+            for number in range(2 if "micro-batches" in name else 1):
+                inputs, labels = train.batch_of(model_name)
+                with train.context(space, number):
+                    torch.nn.functional.cross_entropy(space["model"](inputs).flatten(0, -2), labels.flatten()).backward()
+    dist.destroy_process_group()
+    print(f"{len(strategies)} strategies train under the lines that are emitted for them")
+
+
 def main():
     if len(sys.argv) != 2:
         fail("expected the program")
@@ -349,6 +395,8 @@ def main():
     os.environ["FUSEWISE_PROGRAM"] = program
     check_units()
     check_small()
+    with tempfile.TemporaryDirectory() as folder:
+        check_lines(folder)
     with tempfile.TemporaryDirectory() as folder:
         check_usage(folder, program)
     with tempfile.TemporaryDirectory() as folder:

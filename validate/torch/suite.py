@@ -3,7 +3,7 @@
 
 Runs validate/torch/train.py on two ranks or more in network namespaces whose links are held to a rate (Gloo). For each job: one
 run under fusewise.torch measures what an iteration is made of; the predictions of all strategies are written to a file; only
-then each strategy runs by itself, without a line of ours in it. Then `fusewise torch` runs on each job. Adds a table and its
+then each strategy runs by itself, under the lines that `fusewise plan --emit` writes for it. Then `fusewise torch` runs on each job. Adds a table and its
 totals to a page. Needs PyTorch 2.13.
 """
 import argparse
@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import runpy
 import signal
 import statistics
@@ -29,7 +30,6 @@ TRAIN = ROOT / "validate" / "torch" / "train.py"
 sys.path.insert(0, str(ROOT / "python"))
 WARM_UP = 8  # DDP makes its buckets anew in the second iteration, PowerSGD begins in the third
 DEADLINE_S = 150
-CAPS = "caps:"
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,15 @@ class Job:
 
 
 JOBS = [Job("resnet", "1gbit"), Job("bert", "1gbit"), Job("gpt", "500mbit"), Job("lstm", "500mbit"), Job("resnet", "500mbit", 4)]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How a job communicates: lines that fusewise emitted, or none for DistributedDataParallel as it is. Times are in microseconds."""
+    predicted_us: float
+    null_us: float
+    lines: str = ""
+    words: list = dataclasses.field(default_factory=list)  # for train.py
 
 
 # ---- a rank
@@ -101,34 +110,65 @@ def calibrate(arguments):
     sharding = measure_sharding(train, arguments.model, costs, group)
     if group.rank == 0:
         half = dataclasses.replace(costs, encode=halves[0], decode=halves[1], curve=[[2 * size, took] for size, took in half_curve])
-        predicted = {**predict_ddp(costs), "fp16": predict_one(half, PYTORCH_DEFAULT), "powersgd": predict_powersgd(costs, hook),
-                     **predict_sharded(train, arguments.model, costs, sharding)}
-        null = {strategy: {"fp16": half, "powersgd": None}.get(strategy, costs) for strategy in predicted}
+        strategies = {**predict_ddp(costs), **predict_hooks(costs, half, hook), **predict_sharded(train, arguments.model, costs, sharding)}
         pathlib.Path(arguments.predictions).write_text(json.dumps(
-            {"predicted_us": predicted, "null_us": {strategy: each.not_overlapped_us if each else predict_powersgd(costs, hook, False)
-                                                    for strategy, each in null.items()},
-             "costs": dataclasses.asdict(costs), "fp16": dataclasses.asdict(half), "powersgd": hook,
+            {"strategies": {name: dataclasses.asdict(strategy) for name, strategy in strategies.items()}, "costs": dataclasses.asdict(costs), "fp16": dataclasses.asdict(half), "powersgd": hook,
              "sharding": dataclasses.asdict(sharding)}))
     dist.barrier()
     dist.destroy_process_group()
 
 
-PYTORCH_DEFAULT = "default"
+def emitted(scenario, target):
+    """The lines that `fusewise plan --emit` writes for the scenario's only schedule, and the same as data."""
+    import fusewise
+    from fusewise._calls import _file
+    from fusewise._program import run
+    with _file(scenario) as file:
+        words = ["plan", file, "--schedule", fusewise.simulate(scenario).entries[0].schedule, "--emit", target]
+        return run(words), json.loads(run([*words, "--json"]))
 
 
-def predict_one(costs, fusion):
+def predict_default(costs):
     from fusewise.torch import prediction
-    setting = prediction.default_setting({}, True) if fusion == PYTORCH_DEFAULT else prediction.Setting(fusion, {}, fusion)
-    return prediction.predict(costs, [setting])[0].predicted_us
+    return prediction.predict(costs, [prediction.default_setting({}, True)])[0].predicted_us
 
 
 def predict_ddp(costs):
-    """The strategies of DistributedDataParallel, the plan under the name that asks train.py for it."""
+    """DistributedDataParallel as it is, and under the lines for one bucket, a bucket for each gradient, and the plan's buckets, in an
+    iteration of one micro-batch and of two."""
+    import fusewise
     from fusewise.torch import prediction
-    planned = prediction.planned(prediction.plan(costs), costs, True)
-    caps = CAPS + ",".join(map(str, planned.arguments["bucket_cap_mb_list"]))
-    return {"ddp": predict_one(costs, PYTORCH_DEFAULT), "one": predict_one(costs, "all"), "none": predict_one(costs, "none"),
-            caps: planned.predicted_us}
+    out = {"ddp": Strategy(predict_default(costs), costs.not_overlapped_us)}
+
+    def add(name, fusion, micro_batches=1):
+        asked = {**prediction.scenario(costs, [fusion]), "accumulation_steps": micro_batches}
+        lines, data = emitted(asked, "ddp")
+        name = name.format(len(data["bucket_cap_mb_list"]))
+        out[name] = Strategy(fusewise.simulate(asked).entries[0].iteration_us, costs.not_overlapped_us + (micro_batches - 1) * costs.compute_us,
+                             lines, ["--micro-batches", str(micro_batches)])
+    add("one", "all")
+    add("none", "none")
+    add("plan, {} buckets", "optimal")
+    add("plan, {} buckets, 2 micro-batches", "optimal", 2)
+    return out
+
+
+def hook_lines(costs, fusion, compression):
+    """The lines for a hook whose coding costs nothing, so that the hook is written."""
+    from fusewise.torch import prediction
+    asked = prediction.scenario(costs, [fusion])
+    asked["schedules"][0]["compression"] = compression
+    return emitted(asked, "comm-hook")[0]
+
+
+def predict_hooks(costs, half, hook):
+    """The default buckets in float16, and one bucket under PowerSGD."""
+    from fusewise.torch import prediction
+    fp16 = {"name": "fp16", "ratio": 0.5, "collective": "all_reduce"}
+    low_rank = {"name": "power-sgd", "rank": 2, "encode": {}, "in_transit": {}, "decode": {}}
+    default = prediction.default_setting({}, True).fusion
+    return {"fp16": Strategy(predict_default(half), half.not_overlapped_us, hook_lines(costs, default, fp16)),
+            "powersgd": Strategy(predict_powersgd(costs, hook), predict_powersgd(costs, hook, False), hook_lines(costs, "all", low_rank))}
 
 
 def measure_powersgd(train, model_name, group):
@@ -136,14 +176,14 @@ def measure_powersgd(train, model_name, group):
     the share of the elements that is sent."""
     import torch
     import torch.distributed as dist
-    from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import powerSGD_hook
+    from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
     parameters = list(train.MODELS[model_name]().parameters())[::-1]
     flat = torch.zeros(sum(p.numel() for p in parameters))
     gradients = [part.view_as(p) for part, p in zip(flat.split([p.numel() for p in parameters]), parameters)]
 
     class Bucket:
         buffer, gradients, index, is_last = (lambda self: flat), (lambda self: gradients), (lambda self: 0), (lambda self: True)
-    state = train.powersgd_state(None)
+    state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2)
     rows = []
     for number in range(12):
         flat.normal_()
@@ -173,45 +213,58 @@ def predict_powersgd(costs, hook, has_copies=True):
 
 
 def measure_sharding(train, model_name, costs, group):
+    """By block and by layer, which is what lines are written for as well."""
     import torch
+    from torch.distributed.fsdp import fully_shard
     from fusewise.torch import sharding
 
     def loss(model):
         inputs, labels = train.batch_of(model_name)
         return torch.nn.functional.cross_entropy(model(inputs).flatten(0, -2), labels.flatten())
-    return sharding.measure(
-        costs, group, train.MODELS[model_name], loss, lambda parameters: torch.optim.SGD(parameters, lr=0.001, momentum=0.9),
-        train.sharded, [lambda model, strategy=strategy: train.units(model, strategy) for strategy in ("fsdp-block", "fsdp-layer")])
+
+    def blocks(model):
+        return [[block] for name in ("blocks", "lstms") for block in getattr(model, name, ())]
+
+    def layers(model):
+        return [[module] for module in model.modules()
+                if not any(True for _ in module.children()) and any(True for _ in module.parameters())]
+
+    def shard(model, units):
+        for unit in [*units, [model]]:
+            fully_shard(unit)
+        return model
+    return sharding.measure(costs, group, train.MODELS[model_name], loss,
+                            lambda parameters: torch.optim.SGD(parameters, lr=0.001, momentum=0.9), shard, [blocks, layers])
 
 
 def predict_sharded(train, model_name, costs, measured):
     """FSDP2 by block and by layer, as it is: over Gloo it waits for each collective where it issues it. Then with all-gathers
-    under computing, one block ahead and two, and so in the best groups: those of a plan, or runs of layers of about equal size."""
+    under computing, two groups ahead, by block and in the best groups: those of a plan, or layers in about equal parts."""
     from fusewise.torch import sharding
     model = train.MODELS[model_name]()
-    of_parameter = {p: name for name, p in model.named_parameters()}
 
-    def predicted(strategy, prefetch):
-        names = [[of_parameter[p] for module in unit for p in module.parameters()] for unit in train.units(model, strategy)]
-        return sharding.predict(costs, measured, names, prefetch)
-    names = {module: name for name, module in model.named_modules()}
-    candidates = [sharding.module_names(model, sharding.plan(costs, measured, 1))]
-    candidates += [[[names[module] for module in group] for group in groups] for groups in runs_of(train.units(model, "fsdp-layer"))]
-    planned = min(("fsdp:" + ",".join("+".join(unit) for unit in units) for units in candidates), key=lambda each: predicted(each, 1))
-    return {strategy + (f"/{prefetch}" if prefetch else ""): predicted(strategy, prefetch)
-            for strategy, prefetch in (("fsdp-block", 0), ("fsdp-layer", 0), ("fsdp-block", 1), ("fsdp-block", 2), (planned, 1))}
+    def strategy(fusion, prefetch=0):
+        asked = sharding.scenario(costs, measured, fusion, prefetch)
+        lines, data = emitted(asked, "fsdp")
+        names, is_root_released = units_of(model, data)
+        predicted = sharding.predict(costs, measured, names, prefetch, is_root_released)
+        return Strategy(predicted, costs.not_overlapped_us, lines, ["--async-gathers"] if prefetch > 0 else []), len(data["groups"])
+    parts = [{"kind": "modules", "cap_bytes": costs.bytes // count} for count in range(2, 9)]
+    planned, groups = min((strategy(fusion, 2) for fusion in ["optimal", *parts]), key=lambda found: found[0].predicted_us)
+    return {"fsdp-block": strategy("blocks")[0], "fsdp-layer": strategy({"kind": "layers", "count": 1})[0],
+            "fsdp-block, prefetch 2": strategy("blocks", 2)[0], f"fsdp plan, {groups} groups, prefetch 2": planned}
 
 
-def runs_of(units, most=8):
-    """The modules in 2, 3, ... runs of about equal size."""
-    modules = [module for unit in units for module in unit]
-    sizes = [sum(p.numel() for p in module.parameters()) for module in modules]
-    for count in range(2, min(most, len(modules)) + 1):
-        groups, before = [[] for _ in range(count)], 0
-        for module, size in zip(modules, sizes):
-            groups[min(count - 1, before * count // sum(sizes))].append(module)
-            before += size
-        yield [group for group in groups if group]
+def units_of(model, data):
+    """The parameters of each group but the model's own, and whether these are gathered again for backward."""
+    out, taken = [], set()
+    for modules in data["fully_shard"]:
+        names = [name for name, _ in model.named_parameters()
+                 if name not in taken and any(name.startswith(module + ".") for module in modules)]
+        taken.update(names)
+        if modules != [""]:
+            out.append(names)
+    return out, [""] in data["fully_shard"] and data["reshards"][-1]
 
 
 # ---- the one that starts them
@@ -258,6 +311,8 @@ class Case:
     null_us: float
     iterations_us: list
     reasons: list  # why it is not judged
+    lines: str = ""
+    words: list = dataclasses.field(default_factory=list)
 
     @property
     def measured_us(self):
@@ -307,8 +362,8 @@ class JobRun:
                 self.frozen.write_text(json.dumps(self.measured()))
         found = json.loads(self.frozen.read_text())
         self.disturbed, self.work_us = disturbed(found), found["work_us"]
-        return [Case(self.job, strategy, predicted, found["null_us"].get(strategy), [], []) for strategy, predicted in
-                found["predicted_us"].items()]
+        return [Case(self.job, name, each["predicted_us"], each["null_us"], [], [], each["lines"], each["words"])
+                for name, each in found["strategies"].items()]
 
     def measured(self):
         new = pathlib.Path(str(self.frozen) + ".new")
@@ -326,14 +381,16 @@ class JobRun:
         return work_us
 
     def run(self, case):
-        times = os.path.join(self.folder, f"{case.strategy.partition(':')[0].replace('/', '-')}.times.json")
-        strategy, _, prefetch = case.strategy.partition("/")
+        base = os.path.join(self.folder, re.sub(r"\W+", "-", case.strategy))
+        times, lines = base + ".times.json", base + ".py"
+        pathlib.Path(lines).write_text(case.lines, encoding="utf-8")
         iteration_us = case.measured_us if case.iterations_us else case.predicted_us  # a run that is repeated
         steps = WARM_UP + disturbance.enough_iterations(iteration_us, self.arguments.steps)
         work_us = [self.await_speed()]
         try:
-            watch = run_ranks(self.arguments, self.job, self.lab, ["--model", self.job.model, "--strategy", strategy, "--prefetch",
-                                                                   prefetch or "0", "--steps", str(steps), "--times", times])
+            watch = run_ranks(self.arguments, self.job, self.lab,
+                              ["--model", self.job.model, "--steps", str(steps), "--times", times, *case.words,
+                               *(["--lines", lines] if case.lines else [])])
         except Failed as failed:
             case.iterations_us, case.reasons = [], [f"failed: {failed}"]
             return
@@ -382,22 +439,13 @@ HEAD = """| job | ranks, links | setting | predicted ms | measured ms | error | 
 | --- | --- | --- | ---: | ---: | ---: | ---: | --- |"""
 
 
-def name_of(strategy):
-    name, _, prefetch = strategy.partition("/")
-    if name.startswith(CAPS):
-        name = f"plan, {name.count(',') + 1} buckets"
-    if name.startswith("fsdp:"):
-        name = f"fsdp plan, {name.count(',') + 1} groups"
-    return f"{name}, prefetch {prefetch}" if prefetch else name
-
-
 def job_name(job):
     return f"{job.model} on {job.ranks} ranks at {rate_of(job)}"
 
 
 def row_text(case):
     job = case.job
-    head = f"| {job.model} | {job.ranks}, {rate_of(job)} | {name_of(case.strategy)} | {case.predicted_us / 1e3:.1f} |"
+    head = f"| {job.model} | {job.ranks}, {rate_of(job)} | {case.strategy} | {case.predicted_us / 1e3:.1f} |"
     if not case.iterations_us:
         return f"{head} - | - | - | {'; '.join(case.reasons) or 'not run'} |"
     null = f"{100 * case.error(case.null_us):+.1f} %"
@@ -419,8 +467,8 @@ def totals(cases):
             if len(some) < 2:
                 continue
             best, fastest = min(some, key=lambda c: c.predicted_us), min(some, key=lambda c: c.measured_us)
-            lines.append(f"* {job.model}, {job.ranks} ranks, {words}, {len(some)} judged: the best predicted, '{name_of(best.strategy)}', is "
-                         f"{100 * (best.measured_us / fastest.measured_us - 1):.1f} % slower than the best measured, '{name_of(fastest.strategy)}'")
+            lines.append(f"* {job.model}, {job.ranks} ranks, {words}, {len(some)} judged: the best predicted, '{best.strategy}', is "
+                         f"{100 * (best.measured_us / fastest.measured_us - 1):.1f} % slower than the best measured, '{fastest.strategy}'")
     return lines
 
 
@@ -429,7 +477,7 @@ def is_sharded(case):
 
 
 def is_plain_ddp(case):
-    return case.strategy in ("ddp", "one", "none") or case.strategy.startswith(CAPS)
+    return case.strategy in ("ddp", "one", "none") or re.fullmatch(r"plan, \d+ buckets", case.strategy) is not None
 
 
 class Budget:
@@ -461,7 +509,7 @@ def run_all(arguments, folder, done):
         return is_run
 
     def add(run, case):
-        if not in_time(f"{job_name(run.job)}, {name_of(case.strategy)}", run.job, run.run, case):
+        if not in_time(f"{job_name(run.job)}, {case.strategy}", run.job, run.run, case):
             return
         cases.append(case)
         print(row_text(case), flush=True)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A small training job, as anyone would write it: `train.py --model gpt --strategy ddp`, under torchrun or the like.
+"""A small training job, as anyone would write it: `train.py --model gpt`, under torchrun or the like.
 
-Models: a residual network, a BERT-like and a GPT-like transformer, an LSTM. Strategies: ddp (the defaults), one (one bucket),
-none (a bucket for each gradient), caps:1.5,4 (bucket_cap_mb_list), fp16 and powersgd (communication hooks; that of bf16 needs NCCL);
-FSDP2: fsdp-block, fsdp-layer, fsdp:a+b,c (modules a and b together, c by itself). --prefetch 1 gathers FSDP2's next unit under this one.
-Writes when its iterations ended, in seconds of the monotonic clock, to --times.
+Models: a residual network, a BERT-like and a GPT-like transformer, an LSTM. They run under DistributedDataParallel with its
+defaults, or under the Python lines that `fusewise plan --emit` writes for DDP, a communication hook or FSDP2, read from a file and executed as
+they are. Writes when its iterations ended, in seconds of the monotonic clock, to --times.
 """
 import argparse
+import contextlib
 import json
 import time
 
@@ -107,79 +107,51 @@ def batch_of(name):
     return x, x
 
 
-def wrapped(model, strategy, prefetch=0):
-    if strategy.startswith("fsdp"):
-        return sharded(model, units(model, strategy), prefetch)
-    if strategy in ("one", "powersgd"):
-        ddp = DistributedDataParallel(model, bucket_cap_mb=1000)
-        if strategy == "powersgd":
-            from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
-            ddp.register_comm_hook(powersgd_state(None), powerSGD_hook.powerSGD_hook)
-        return ddp
-    if strategy == "none":
-        return DistributedDataParallel(model, bucket_cap_mb=1e-6)
-    if strategy.startswith("caps:"):
-        return DistributedDataParallel(model, bucket_cap_mb_list=[float(cap) for cap in strategy[5:].split(",")])
-    ddp = DistributedDataParallel(model)
-    if strategy == "fp16":
-        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
-        ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    return ddp
+def wrapped(model, lines):
+    """The names that the user has after the lines in this file: `model` among them, and what they define for micro-batches."""
+    if lines is None:
+        return {"model": DistributedDataParallel(model)}
+    space = {"model": model, "torch": torch}
+    with open(lines, encoding="utf-8") as file:
+        exec(file.read(), space)
+    return space
 
 
-def powersgd_state(group):
-    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
-    return powerSGD_hook.PowerSGDState(group, matrix_approximation_rank=2, start_powerSGD_iter=2)
-
-
-def units(model, strategy):
-    """Lists of modules that FSDP2 shards together, in forward order."""
-    if strategy == "fsdp-block":
-        return [[block] for name in ("blocks", "lstms") for block in getattr(model, name, ())]
-    if strategy == "fsdp-layer":
-        return [[module] for module in model.modules()
-                if not any(True for _ in module.children()) and any(True for _ in module.parameters())]
-    modules = dict(model.named_modules())
-    return [[modules[name] for name in unit.split("+")] for unit in strategy.partition(":")[2].split(",")]
-
-
-def sharded(model, units, prefetch=0, **arguments):
-    """With `prefetch`, all-gathers run under computing, so many units ahead; over Gloo they block unless told otherwise."""
-    from torch.distributed.fsdp import fully_shard
-    for unit in units:
-        fully_shard(unit if len(unit) > 1 else unit[0], **arguments)
-    fully_shard(model, **arguments)
-    if prefetch > 0:
-        model._set_unshard_async_op(True)
-        firsts = [unit[0] for unit in units]
-        model.set_modules_to_forward_prefetch(firsts[:prefetch])
-        model.set_modules_to_backward_prefetch(firsts[::-1][:prefetch])
-        for place, module in enumerate(firsts):
-            module.set_modules_to_forward_prefetch(firsts[place + 1:place + 1 + prefetch])
-            module.set_modules_to_backward_prefetch(firsts[max(place - prefetch, 0):place][::-1])
-    return model
+def context(space, number):
+    """What the lines have for a micro-batch, if anything."""
+    if "begin_micro_batch" in space:
+        space["begin_micro_batch"](space["model"], number)
+    return space["micro_batch"](space["model"], number) if "micro_batch" in space else contextlib.nullcontext()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, default="gpt")
-    parser.add_argument("--strategy", default="ddp")
-    parser.add_argument("--prefetch", type=int, default=0)
+    parser.add_argument("--lines", help="file with the lines to execute (default: DistributedDataParallel with its defaults)")
+    parser.add_argument("--micro-batches", type=int, default=1)
+    parser.add_argument("--async-gathers", action="store_true", help="let FSDP2's all-gathers run under computing over Gloo, where they block")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--times", help="file for the ends of iterations")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     torch.manual_seed(1)
-    model = wrapped(MODELS[arguments.model](), arguments.strategy, arguments.prefetch)
+    space = wrapped(MODELS[arguments.model](), arguments.lines)
+    model = space["model"]
+    if arguments.async_gathers:
+        model._set_unshard_async_op(True)
+    if "state" in space:
+        space["state"].start_powerSGD_iter = 2  # it is 1000
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
     torch.manual_seed(dist.get_rank())
     ends = []
     for _ in range(arguments.steps + 1):
-        inputs, labels = batch_of(arguments.model)
         optimizer.zero_grad()
-        scores = model(inputs)
-        functional.cross_entropy(scores.flatten(0, -2), labels.flatten()).backward()
+        for number in range(arguments.micro_batches):
+            inputs, labels = batch_of(arguments.model)
+            with context(space, number):
+                scores = model(inputs)
+                functional.cross_entropy(scores.flatten(0, -2), labels.flatten()).backward()
         optimizer.step()
         ends.append(time.monotonic())
     if arguments.times and dist.get_rank() == 0:

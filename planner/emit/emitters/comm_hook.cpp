@@ -136,18 +136,16 @@ Emission emit_comm_hook(const EmitRequest& request) {
   const GradientTypes types = gradient_types(request.types, request.workload.profile->dtype);
   const DdpCaps caps = ddp_caps(gradient_bytes_in(types.own, request.workload), best.groups);
   note_types(report, types);
+  if (best.compressor != nullptr)
+    if (const std::string estimated = estimated_low_rank_costs(*best.compressor); !estimated.empty())
+      report.note(fmt::format("PowerSGD: {}.", estimated));
   if (best.hook == nullptr)
     report.note(best.has_hook ? "No hook makes the iteration of these groups shorter."
                               : "The plan has no compressor that has a hook.");
   std::string text = report.heading();
   if (best.hook != nullptr)
     text += fmt::format("from torch.distributed.algorithms.ddp_comm_hooks import {}\n\n", best.hook->module);
-  text += fmt::format(
-      "model = torch.nn.parallel.DistributedDataParallel(\n"
-      "    model,\n"
-      "    bucket_cap_mb_list=[{}],  # PyTorch 2.11 or later\n"
-      ")\n",
-      fmt::join(caps.mb, ", "));
+  text += ddp_lines(caps, request);
   return {
       .text = text + (best.hook == nullptr ? converting_hook(types) : registration(best)) + report.remarks(),
       .json = report.json({{"bucket_cap_mb_list", caps.json()},

@@ -119,13 +119,8 @@ Emission emit_ddp(const EmitRequest& request) {
   const BestMb all = best_mb(report, bytes, {});
   const BestMb small_first = best_mb(report, bytes, {kDefaultFirstBucket});
   const BestMb small_last = best_mb(report, bytes, {kDefaultFirstBucket}, true);
-  return {.text = report.heading() +
-                  fmt::format("model = torch.nn.parallel.DistributedDataParallel(\n"
-                              "    model,\n"
-                              "    bucket_cap_mb_list=[{}],  # PyTorch 2.11 or later\n"
-                              ")\n",
-                              fmt::join(caps.mb, ", ")) +
-                  converting_hook(types) + older_releases(all, small_first, small_last) + report.remarks(),
+  return {.text = report.heading() + ddp_lines(caps, request) + converting_hook(types) +
+                  older_releases(all, small_first, small_last) + report.remarks(),
           .json = report.json({{"bucket_cap_mb_list", caps.json()},
                                {"bucket_bytes_cap_list", caps.bytes},
                                {"least_pytorch", "2.11"},
@@ -151,6 +146,25 @@ DdpCaps ddp_caps(const Sizes& bytes, const Groups& groups) {
     out.bytes.push_back(bytes_of_mib(out.mb.back()));
   }
   return out;
+}
+
+std::string ddp_lines(const DdpCaps& caps, const EmitRequest& request) {
+  std::string out = fmt::format(
+      "model = torch.nn.parallel.DistributedDataParallel(\n"
+      "    model,\n"
+      "    bucket_cap_mb_list=[{}],  # PyTorch 2.11 or later\n"
+      ")\n",
+      fmt::join(caps.mb, ", "));
+  if (request.accumulation_steps < 2) return out;
+  return out + fmt::format(
+                   "\n"
+                   "import contextlib\n"
+                   "\n"
+                   "def micro_batch(model, number):  # a context for forward and backward of each of the {}, "
+                   "from 0 on\n"
+                   "    return contextlib.nullcontext() if number == {} else model.no_sync()\n"
+                   "\n",
+                   request.accumulation_steps, request.accumulation_steps - 1);
 }
 
 std::string converting_hook(const GradientTypes& types) {

@@ -24,6 +24,9 @@ struct DdpCaps {
 /// Caps with which DDP forms these groups of gradients of so many bytes; they must be in backward order.
 DdpCaps ddp_caps(const Sizes& bytes, const Groups& groups);
 
+/// The lines that wrap the model in DDP with these caps. If there are several micro-batches, a function
+/// follows that keeps all but the last from communicating.
+std::string ddp_lines(const DdpCaps& caps, const EmitRequest& request);
 /// The lines that make DDP reduce gradients in another type than their own; empty where it needs none.
 std::string converting_hook(const GradientTypes& types);
 /// Notes the types that DDP's buckets count and reduce.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "planner/emit/emitters/modules.hpp"
 #include "planner/emit/emitters/process_groups.hpp"
@@ -89,7 +90,6 @@ bool has_policy(const EmitRequest& request) {
 
 /// The types of collectives as they were planned.
 std::string policy(const EmitRequest& request) {
-  if (!has_policy(request)) return "";
   return fmt::format(
       "policy = MixedPrecisionPolicy(param_dtype=torch.{}, reduce_dtype=torch.{}){}\n",
       core::name(request.gather_type()), core::name(request.reduce_type()),
@@ -131,12 +131,12 @@ std::string more_scatters(const Behaviour& behaviour) {
   return fmt::format("model.set_reduce_scatter_max_input_buffers({})  # PyTorch 2.13 or later\n", scatters);
 }
 
-/// The function that is called before each micro-batch, if there are several.
+/// The function that is called before each micro-batch.
 std::string micro_batches(const EmitRequest& request, const Behaviour& behaviour) {
-  if (request.accumulation_steps < 2) return "";
   return fmt::format(
       "\n"
-      "def begin_micro_batch(number):  # call it before the forward pass of each of the {0}, from 0 on\n"
+      "def begin_micro_batch(model, number):  # call it before the forward pass of each of the {0}, from 0 "
+      "on\n"
       "    is_last = number == {1}\n"
       "    model.set_requires_gradient_sync(is_last)\n"
       "{2}",
@@ -146,9 +146,11 @@ std::string micro_batches(const EmitRequest& request, const Behaviour& behaviour
           : "");
 }
 
-/// Imports, and what all calls use.
-std::string preamble(const EmitRequest& request, bool has_mesh) {
-  return fmt::format(
+/// What all calls use: imports, functions, types and meshes.
+std::vector<std::string> setup(const EmitRequest& request, const Behaviour& behaviour,
+                               const std::vector<Mesh>& meshes) {
+  std::vector<std::string> out;
+  out.push_back(fmt::format(
       "{}"
       "from torch import nn\n"
       "{}"
@@ -156,35 +158,43 @@ std::string preamble(const EmitRequest& request, bool has_mesh) {
       "\n"
       "def parts(module):  # fully_shard() refuses containers that cannot be called\n"
       "    is_container = isinstance(module, (nn.ModuleList, nn.ModuleDict))\n"
-      "    return [p for c in module.children() for p in parts(c)] if is_container else [module]\n"
-      "\n"
-      "modules = dict(model.named_modules())\n"
-      "{}",
+      "    return [p for c in module.children() for p in parts(c)] if is_container else [module]\n",
       has_policy(request) ? "import torch\n" : "",
-      has_mesh ? "from torch.distributed.device_mesh import init_device_mesh\n" : "",
-      has_policy(request) ? "MixedPrecisionPolicy, " : "", policy(request));
+      meshes.empty() ? "" : "from torch.distributed.device_mesh import init_device_mesh\n",
+      has_policy(request) ? "MixedPrecisionPolicy, " : ""));
+  if (request.accumulation_steps > 1) out.push_back(micro_batches(request, behaviour));
+  out.emplace_back("\n");
+  if (has_policy(request)) out.push_back(policy(request));
+  for (const Mesh& mesh : meshes) out.push_back(mesh.line());
+  return out;
 }
 
 /// Wraps the experts that no other worker has, so that the calls for the modules around them leave them out.
-std::string wraps_of_one_worker(const EmitRequest& request, const Experts& experts) {
-  if (experts.of_one_worker.empty()) return "";
-  const Mesh mesh = group_mesh(*request.division, true, 1);
+std::string wraps_of_one_worker(const EmitRequest& request, const Experts& experts, const Mesh& mesh) {
   return fmt::format(
-      "{}"
       "for name in {}:  # experts that no other worker has\n"
       "    for module in parts(modules[name]):\n"
       "        fully_shard(module, mesh={}{})\n"
       "        module.set_gradient_divide_factor({})  # the mean over all samples; PyTorch 2.8 or later\n",
-      mesh.line(), list_in_quotes(experts.of_one_worker), mesh.argument(),
-      has_policy(request) ? ", mp_policy=policy" : "", request.division->data);
+      list_in_quotes(experts.of_one_worker), mesh.argument(), has_policy(request) ? ", mp_policy=policy" : "",
+      request.division->data);
 }
 
-std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, const EmitRequest& request) {
+struct Python {
+  std::vector<std::string> setup;
+  std::string text;
+};
+
+Python python(const std::vector<Wrap>& calls, const Behaviour& behaviour, const EmitRequest& request) {
   const Experts experts = experts_of(request);
   const std::optional<Mesh> mesh = mesh_of(request, behaviour);
-  std::string out = experts.are_planned_before ? "" : preamble(request, mesh.has_value());
-  if (mesh) out += mesh->line();
-  out += wraps_of_one_worker(request, experts);
+  std::vector<Mesh> meshes;
+  if (mesh) meshes.push_back(*mesh);
+  std::string out = experts.are_planned_before ? "" : "modules = dict(model.named_modules())\n";
+  if (!experts.of_one_worker.empty()) {
+    meshes.push_back(group_mesh(*request.division, true, 1));
+    out += wraps_of_one_worker(request, experts, meshes.back());
+  }
   out += "for names, reshards in [  # reshards: released after forward and gathered again before backward\n";
   const std::vector<bool> reshards = reshards_of(behaviour, calls.size());
   bool root_reshards = false;
@@ -207,11 +217,12 @@ std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, c
         "    fully_shard([p for name in names for p in parts(modules[name])], "
         "reshard_after_forward=reshards{})\n",
         more_arguments);
-  if (experts.are_planned_alone) return out + prefetch_lists(calls, behaviour);
-  return out +
-         fmt::format("fully_shard(model, reshard_after_forward={}{})\n", python_bool(root_reshards),
-                     more_arguments) +
-         prefetch_lists(calls, behaviour) + more_scatters(behaviour) + micro_batches(request, behaviour);
+  if (!experts.are_planned_alone)
+    out += fmt::format("fully_shard(model, reshard_after_forward={}{})\n", python_bool(root_reshards),
+                       more_arguments);
+  out += prefetch_lists(calls, behaviour);
+  if (!experts.are_planned_alone) out += more_scatters(behaviour);
+  return {.setup = setup(request, behaviour, meshes), .text = std::move(out)};
 }
 
 void add_notes(Report& report, const std::vector<Wrap>& calls) {
@@ -221,15 +232,22 @@ void add_notes(Report& report, const std::vector<Wrap>& calls) {
     report.note(
         fmt::format("{} of the {} groups join modules without a parent of their own, which FSDP1 cannot.",
                     joined, calls.size()));
-  report.note("Module names are the tensors' without their last part.");
+  const std::vector<bool> reshards = reshards_of(report.behaviour(), calls.size());
+  if (std::any_of(calls.begin(), calls.end(),
+                  [&](const Wrap& call) { return call.modules.front() == "" && reshards[call.group]; }))
+    report.note(
+        "FSDP gathers the group of `fully_shard(model)` when backward begins, not as late as is priced.");
+  report.note_of_job("Module names are the tensors' without their last part.");
   if (const Division* division = report.request().division; division != nullptr) {
-    if (division->pipeline > 1) report.note("`model` is this part of the model alone.");
+    if (division->pipeline > 1)
+      report.note_of_job("`model` is the part of the model that the comment above its lines names, alone.");
     if (division->expert > 1)
-      report.note("torch.nn.utils.clip_grad_norm_() takes parameters of one mesh: clip by the norm of both.");
+      report.note_of_job(
+          "torch.nn.utils.clip_grad_norm_() takes parameters of one mesh: clip by the norm of both.");
     if (division->pipeline > 1 || division->tensor > 1)
-      report.note("Meshes with stages or tensor groups have not been run.");
+      report.note_of_job("Meshes with stages or tensor groups have not been run.");
     else if (division->expert > 1)
-      report.note(
+      report.note_of_job(
           "Meshes of experts made these groups on four ranks over Gloo, without the factor of gradients.");
   }
   const PlanFile& plan = report.request().plan;
@@ -266,7 +284,14 @@ Emission emit_fsdp(const EmitRequest& request) {
                        {"kept_between_micro_batches", keeps_between_batches(request, behaviour)}};
   if (const auto mesh = mesh_of(request, behaviour)) json["mesh"] = mesh_json(*mesh);
   json["least_pytorch"] = has_experts ? "2.8" : "2.6";
-  return {.text = report.heading() + python(made.calls, behaviour, request) + report.remarks(),
+  Python lines = python(made.calls, behaviour, request);
+  if (request.division != nullptr)
+    return {.text = report.heading() + lines.text + report.own_remarks(),
+            .setup = std::move(lines.setup),
+            .closing = report.closing(),
+            .json = report.json(json)};
+  return {.text = fmt::format("{}{}{}{}", report.heading(), fmt::join(lines.setup, ""), lines.text,
+                              report.remarks()),
           .json = report.json(json)};
 }
 

@@ -20,6 +20,18 @@ namespace {
 
 using nlohmann::ordered_json;
 
+Program program(std::uint32_t groups, const PipelineOptions& options) {
+  Program program = pipeline("sharded").program(groups, options);
+  program.scatters_each_batch = true;
+  return program;
+}
+
+const Pipeline kEachMicroBatch = {.name = "inductor",
+                                  .summary = "as sharded, while each micro-batch reduces its gradients",
+                                  .option_keys = {},
+                                  .program = program,
+                                  .gathers_parameters = true};
+
 Behaviour behaves(const PlanFile& plan) {
   const bool gathers_again = plan.pipeline == "sharded";
   PipelineOptions options = {.prefetch = 1, .reshard_after_forward = false, .scatters_in_flight = 1};
@@ -28,17 +40,18 @@ Behaviour behaves(const PlanFile& plan) {
     options.shard_workers = plan.options.shard_workers;
   }
   return {
-      .pipeline = &pipeline("sharded"),
+      .pipeline = &kEachMicroBatch,
       .options = options,
       .compresses = false,
       .gathers_at_once = false,
       .words = gathers_again
-                   ? "the parameters of a bucket are gathered before forward and before backward, one "
-                     "bucket ahead; its gradients are reduce-scattered under backward, which waits for "
-                     "the reduce-scatter before"
-                   : "the parameters of a bucket are gathered under the forward pass of each micro-batch, "
+                   ? "in each micro-batch, the parameters of a bucket are gathered before forward and "
+                     "before backward, one bucket ahead; its gradients are reduce-scattered under backward, "
+                     "which waits for the reduce-scatter before; the next micro-batch waits for all of them"
+                   : "in each micro-batch, the parameters of a bucket are gathered under the forward pass, "
                      "one bucket ahead, and kept for backward; its gradients are reduce-scattered under "
-                     "that, which waits for the reduce-scatter before"};
+                     "that, which waits for the reduce-scatter before; the next micro-batch waits for all of "
+                     "them"};
 }
 
 const Target& target() {
@@ -49,15 +62,14 @@ const Target& target() {
       .verified = {"PyTorch 2.13 compiled a model on a CPU under these lines: the collectives of its graphs, "
                    "their order and waits; what waits for what on a GPU by reading.",
                    "PyTorch 2.13 took the estimates of its own nodes of functional collectives."},
-      .does_not =
-          {"split the parameters that one module owns.",
-           "shard: the model needs a sharding whose collectives are traced, such as torchtitan's "
-           "SimpleFSDP; those of fully_shard() are not, as its hooks disable the compiler (2.13).",
-           "wait for the last micro-batch: the backward graph reduces gradients in each, and only the "
-           "last is priced.",
-           "have a module in one bucket and a module below it in another.",
-           "join collectives of parameters that the model itself owns.", "gather more than one bucket ahead.",
-           "compress.", "estimate collectives of groups of other sizes, or of other kinds, by these curves."},
+      .does_not = {"split the parameters that one module owns.",
+                   "shard: the model needs a sharding whose collectives are traced, such as torchtitan's "
+                   "SimpleFSDP; those of fully_shard() are not, as its hooks disable the compiler (2.13).",
+                   "wait for the last micro-batch: the backward graph reduces gradients in each.",
+                   "have a module in one bucket and a module below it in another.",
+                   "join collectives of parameters that the model itself owns.",
+                   "gather more than one bucket ahead.", "compress.",
+                   "estimate collectives of groups of other sizes, or of other kinds, by these curves."},
       .forms = Forms::modules_apart};
   return target;
 }
@@ -223,8 +235,9 @@ Emission emit_inductor(const EmitRequest& request) {
   report.note("Module names are the tensors' without their last part.");
   if (request.accumulation_steps > 1)
     report.note(
-        fmt::format("Gradients are reduced in each of the {} micro-batches: {} more times than is priced.",
-                    request.accumulation_steps, request.accumulation_steps - 1));
+        fmt::format("Gradients are reduced in each of the {} micro-batches, which is priced; fully_shard() "
+                    "(--emit fsdp) reduces them in the last alone.",
+                    request.accumulation_steps));
   if (has_equal_dimensions(request.plan))
     report.note(
         "Both dimensions of the mesh have one size, so what collectives take in groups of it is left out.");

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace planner {
 namespace {
@@ -206,7 +207,7 @@ std::string Report::heading() const {
   return out;
 }
 
-std::string Report::remarks() const {
+std::string Report::own_remarks() const {
   constexpr std::size_t kMaxShown = 8;
   std::string out;
   if (!differs_.empty())
@@ -217,11 +218,21 @@ std::string Report::remarks() const {
                        differs_[i]["why"].get<std::string>());
   if (differs_.size() > kMaxShown) out += fmt::format("#   and {} more\n", differs_.size() - kMaxShown);
   for (const std::string& note : notes_) out += comment(note);
-  out += comment(fmt::format("Priced: {}.", behaviour_.words));
-  for (const std::string_view text : target_.verified) out += comment(fmt::format("Verified: {}", text));
-  for (const std::string_view text : target_.does_not) out += comment(fmt::format("Does not {}", text));
   return out;
 }
+
+std::vector<std::string> Report::closing() const {
+  std::vector<std::string> out;
+  for (const std::string& note : notes_of_job_) out.push_back(comment(note));
+  out.push_back(comment(fmt::format("Priced: {}.", behaviour_.words)));
+  for (const std::string_view text : target_.verified)
+    out.push_back(comment(fmt::format("Verified: {}", text)));
+  for (const std::string_view text : target_.does_not)
+    out.push_back(comment(fmt::format("Does not {}", text)));
+  return out;
+}
+
+std::string Report::remarks() const { return fmt::format("{}{}", own_remarks(), fmt::join(closing(), "")); }
 
 ordered_json Report::json(const ordered_json& specific) const {
   ordered_json out = {{"target", target_.name},
@@ -231,6 +242,7 @@ ordered_json Report::json(const ordered_json& specific) const {
   out.update(specific);
   out["differs"] = differs_;
   out["notes"] = notes_;
+  for (const std::string& note : notes_of_job_) out["notes"].push_back(note);
   out["priced_as"] = behaviour_.words;
   out["verified"] = target_.verified;
   out["does_not"] = target_.does_not;

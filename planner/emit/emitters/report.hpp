@@ -67,10 +67,17 @@ class Report {
   void made(const Groups& groups, double iteration_us, const std::vector<std::string>& whys = {});
 
   void note(std::string_view text) { notes_.emplace_back(text); }
+  /// The same for what holds for all plans of the job.
+  void note_of_job(std::string_view text) { notes_of_job_.emplace_back(text); }
 
   /// A line on the plan and one on the groups that the framework forms.
   std::string heading() const;
-  /// Differences, notes, what was priced and verified, and what the framework does not do, as comment lines.
+  /// Differences and notes as comment lines.
+  std::string own_remarks() const;
+  /// What holds for all plans of the job: notes, what was priced and verified, and what the framework does
+  /// not do, each as comment lines.
+  std::vector<std::string> closing() const;
+  /// All of both.
   std::string remarks() const;
   /// Places `specific` between the keys with which all emissions begin and end.
   nlohmann::ordered_json json(const nlohmann::ordered_json& specific) const;
@@ -84,6 +91,7 @@ class Report {
   nlohmann::ordered_json makes_;
   nlohmann::ordered_json differs_ = nlohmann::ordered_json::array();
   std::vector<std::string> notes_;
+  std::vector<std::string> notes_of_job_;
 };
 
 }  // namespace planner

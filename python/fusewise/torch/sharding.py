@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 import fusewise
-from fusewise.torch import network, plans
+from fusewise.torch import network
 from fusewise.torch.prediction import Costs
 
 Units = Sequence[Sequence[nn.Module]]  # modules that are sharded together, in forward order
@@ -140,31 +140,27 @@ def _line(points: Sequence[tuple[int, int, float]]) -> dict[str, float]:
 # ---- predictions
 
 
-def predict(costs: Costs, sharding: ShardingCosts, names: Sequence[Sequence[str]], prefetch: int = 0) -> float:
+def predict(costs: Costs, sharding: ShardingCosts, names: Sequence[Sequence[str]], prefetch: int = 0,
+            is_root_released: bool = False) -> float:
     """An iteration, in microseconds, whose units hold the parameters of these names. The root's parameters are what is
-    left; they are gathered once, before everything, and scattered last."""
-    scenario = {**_scenario(costs, sharding), "profile": profile_of_units(costs.profile, names, sharding)}
-    scenario["update"] = {"optimizer_us": sharding.rest_us + _root_us(costs, sharding, names)}
-    scenario["schedules"] = [_schedule({"kind": "layers", "count": 1}, prefetch)]
-    return fusewise.simulate(scenario).entries[0].iteration_us
+    left; they are gathered before everything, again before backward if they are released, and scattered last."""
+    asked = {**_scenario(costs, sharding), "profile": profile_of_units(costs.profile, names, sharding)}
+    asked["update"] = {"optimizer_us": sharding.rest_us + _root_us(costs, sharding, names, is_root_released)}
+    asked["schedules"] = [_schedule({"kind": "layers", "count": 1}, prefetch)]
+    return fusewise.simulate(asked).entries[0].iteration_us
 
 
 def plan(costs: Costs, sharding: ShardingCosts, prefetch: int = 0) -> Mapping[str, Any]:
-    """A plan of groups. What FSDP2 does for each of them is part of their collectives here."""
-    curves = {name: [[size, us + _at(cost, size)] for size, us in sharding.curves[name]]
-              for name, cost in (("all_gather", sharding.gather), ("reduce_scatter", sharding.scatter))}
-    asked = _scenario(costs, dataclasses.replace(sharding, curves=curves))
-    asked["schedules"] = [_schedule("optimal", prefetch)]
+    """A plan of groups."""
+    asked = scenario(costs, sharding, "optimal", prefetch)
     return fusewise.plan(asked, schedule=fusewise.simulate(asked).entries[0].schedule).raw
 
 
-def module_names(model: nn.Module, found: Mapping[str, Any]) -> list[list[str]]:
-    """The modules below the model that a plan shards together, in forward order."""
-    names = {module: name for name, module in model.named_modules()}
-    groups = plans._groups(model, found)
-    place = {p: number for number, group in enumerate(groups) for p in group}
-    return [[names[module] for module in modules]
-            for _, modules in reversed(plans._modules_of_groups(model, place, len(groups)))]
+def scenario(costs: Costs, sharding: ShardingCosts, fusion: Any, prefetch: int = 0) -> dict[str, Any]:
+    """The sharded job in groups. What FSDP2 does for each of them is part of their collectives here."""
+    curves = {name: [[size, us + _at(cost, size)] for size, us in sharding.curves[name]]
+              for name, cost in (("all_gather", sharding.gather), ("reduce_scatter", sharding.scatter))}
+    return {**_scenario(costs, dataclasses.replace(sharding, curves=curves)), "schedules": [_schedule(fusion, prefetch)]}
 
 
 def _schedule(fusion: Any, prefetch: int) -> dict[str, Any]:
@@ -207,15 +203,15 @@ def profile_of_units(profile: Mapping[str, Any], names: Sequence[Sequence[str]],
     return {**profile, "layers": list(layers.values())}
 
 
-def _root_us(costs: Costs, sharding: ShardingCosts, names: Sequence[Sequence[str]]) -> float:
-    """The root's own parameters: gathered before anything runs, scattered when all has run."""
+def _root_us(costs: Costs, sharding: ShardingCosts, names: Sequence[Sequence[str]], is_released: bool = False) -> float:
+    """The root's own parameters: gathered before a pass runs, scattered when all has run."""
     taken = {name for unit in names for name in unit}
     size = _width(costs.profile) * sum(t["elements"] for layer in costs.profile["layers"] for t in layer["tensors"]
                                        if t["name"] not in taken)
     if size == 0:
         return 0.0
-    return (network.at(sharding.curves["all_gather"], size) + network.at(sharding.curves["reduce_scatter"], size)
-            + _at(sharding.gather, size) + _at(sharding.scatter, size))
+    return ((1 + is_released) * (network.at(sharding.curves["all_gather"], size) + _at(sharding.gather, size))
+            + network.at(sharding.curves["reduce_scatter"], size) + _at(sharding.scatter, size))
 
 
 def _at(cost: Cost, size: float) -> float:
