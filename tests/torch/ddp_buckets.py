@@ -175,7 +175,9 @@ def rebuilt_buckets(model, width, first, small_last=False, **arguments):
     dist._DEFAULT_FIRST_BUCKET_BYTES = first
     os.environ["DDP_SET_LAST_BUCKET_CAP"] = "1" if small_last else "0"
     ddp = torch.nn.parallel.DistributedDataParallel(model, **arguments)
-    return [sorted(names) for names, _ in trained(read_by_hook({"model": ddp}), width)[-1]]
+    sent = trained(read_by_hook({"model": ddp}), width)[-1]
+    os.environ["DDP_SET_LAST_BUCKET_CAP"] = "0"
+    return [sorted(names) for names, _ in sent]
 
 
 def groups_of(names, counts):
