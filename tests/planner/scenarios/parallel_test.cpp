@@ -152,8 +152,12 @@ TEST_CASE("scenario: experts are wrapped once, on their own mesh, before the mod
     CHECK(first.find(part, at + 1) == std::string::npos);
     return at;
   };
-  const std::size_t experts = position(
+  const std::size_t meshes = position(
       R"raw(expert_mesh = init_device_mesh("cuda", (2, 2, 4, 2), mesh_dim_names=("pp", "expert_dp", "ep", "tp"))
+dense_mesh = init_device_mesh("cuda", (2, 8, 2), mesh_dim_names=("pp", "dp", "tp"))
+)raw");
+  const std::size_t experts = position(
+      R"raw(modules = dict(model.named_modules())
 for names, reshards in [  # reshards: released after forward and gathered again before backward
     (["a.moe.experts"], False),
 ]:
@@ -162,14 +166,39 @@ for names, reshards in [  # reshards: released after forward and gathered again 
     units[0].set_gradient_divide_factor(8)  # the mean over all samples; PyTorch 2.8 or later
 )raw");
   const std::size_t dense = position(
-      R"raw(dense_mesh = init_device_mesh("cuda", (2, 8, 2), mesh_dim_names=("pp", "dp", "tp"))
-for names, reshards in [  # reshards: released after forward and gathered again before backward
+      R"raw(for names, reshards in [  # reshards: released after forward and gathered again before backward
 ]:
     fully_shard([p for name in names for p in parts(modules[name])], reshard_after_forward=reshards, mesh=dense_mesh["dp"])
 fully_shard(model, reshard_after_forward=False, mesh=dense_mesh["dp"])
 )raw");
-  CHECK(position("modules = dict(model.named_modules())") < experts);
+  CHECK(meshes < experts);
   CHECK(experts < dense);
+}
+
+TEST_CASE("scenario: parts of a model get what all of them need once, and wrap each its own") {
+  const scenarios::Scenario scenario =
+      read(R"(, "schedules": [{"pipeline": "zero", "fusion": "none"}])",
+           R"({"pipeline": 1, "stages": {"schedule": "1f1b", "micro_batches": 2}})");
+  const scenarios::Scenario stages = read(R"(, "schedules": [{"pipeline": "zero", "fusion": "none"}])");
+  const auto count = [](const std::string& text, const std::string& part) {
+    int out = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++out;
+    return out;
+  };
+  const std::string one = fsdp_of(scenario).text;
+  const std::string two = fsdp_of(stages).text;
+  for (const char* part :
+       {"import", "def parts(module):", "def begin_micro_batch(model, number):", "_mesh = ",
+        "# Module names are", "# Priced: ", "# Verified: ", "# Does not compress."}) {
+    CAPTURE(part);
+    CHECK(count(one, part) > 0);
+    CHECK(count(two, part) == count(one, part));
+  }
+  for (const char* part :
+       {"# FSDP for model", "modules = dict(model.named_modules())", "fully_shard(model, "})
+    CHECK(count(two, part) == 2);
+  CHECK(two.find("_mesh = ") < two.find("# stage 0\n"));
+  CHECK(two.find("# stage 1\n") < two.find("# Priced: "));
 }
 
 TEST_CASE("scenario: experts that no other worker has are kept out of the groups of the others") {
@@ -178,7 +207,10 @@ TEST_CASE("scenario: experts that no other worker has are kept out of the groups
   REQUIRE(emission.json["stages"].size() == 1);
   CHECK(emission.json["stages"][0]["fully_shard"].dump() == R"([["b"],["a"]])");
   CHECK(emission.text.find(
-            R"raw(expert_mesh = init_device_mesh("cuda", (1, 4), mesh_dim_names=("expert_dp", "ep"))
+            "expert_mesh = init_device_mesh(\"cuda\", (1, 4), mesh_dim_names=(\"expert_dp\", \"ep\"))\n") !=
+        std::string::npos);
+  CHECK(emission.text.find(
+            R"raw(modules = dict(model.named_modules())
 for name in ["a.moe.experts", "b.moe.experts"]:  # experts that no other worker has
     for module in parts(modules[name]):
         fully_shard(module, mesh=expert_mesh["expert_dp"])
