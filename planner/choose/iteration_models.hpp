@@ -29,18 +29,20 @@ std::unique_ptr<IterationModel> waiting_gathers_model(const IterationSpec& spec)
 /// The exact case of waiting_gathers_model().
 std::unique_ptr<IterationModel> one_gather_ahead_model(const IterationSpec& spec);
 
-/// All-gathers before the passes of each micro-batch, reduce-scatters during backward: simulated.
+/// All-gathers before the passes of each micro-batch, reduce-scatters during backward. Exact where the bound
+/// of sharded_model.cpp is reached, as it is by whole layers, unless more groups are gathered ahead than one.
 std::unique_ptr<IterationModel> sharded_model(const IterationSpec& spec);
 
 /// A channel that goes by layer: simulated.
 std::unique_ptr<IterationModel> by_layer_model(const IterationSpec& spec);
 
 /// The model for programs without a state that describes a prefix: every grouping is simulated. `unslowed`, a
-/// model that never exceeds the value of a grouping, gives the bound and the start of the search. `starts`:
-/// further groupings that may be near the optimum.
+/// model that never exceeds the value of a grouping, gives the bound and the start of the search. `starts`
+/// and the optimum of `simpler`, another bound, are further groupings that may be near the optimum.
 std::unique_ptr<IterationModel> simulated_model(const IterationSpec& spec,
                                                 std::unique_ptr<IterationModel> unslowed,
-                                                std::vector<Groups> starts = {});
+                                                std::vector<Groups> starts = {},
+                                                std::unique_ptr<IterationModel> simpler = nullptr);
 
 /// Slow-down without decoding; all-gathers, if any, come after everything else (`separate_gathers`).
 std::unique_ptr<IterationModel> slowed_model(const IterationSpec& spec, bool after_backward,

@@ -59,12 +59,15 @@ struct OptimalGroups {
 template <typename Problem>
 class ParetoSearch {
  public:
-  /// Truncates fronts longer than `max_kept`. The rules must allow at least one grouping.
-  ParetoSearch(const Problem& problem, const GroupRules& rules, std::size_t max_kept)
+  /// Truncates fronts longer than `max_kept`. The rules must allow at least one grouping. Without latest(),
+  /// the searches for the simplest of the best keep no more than `max_kept_simplest`.
+  ParetoSearch(const Problem& problem, const GroupRules& rules, std::size_t max_kept,
+               std::size_t max_kept_simplest = SIZE_MAX)
       : problem_(problem),
         rules_(rules),
         completions_(rules, problem.count()),
         max_kept_(max_kept),
+        max_kept_simplest_(std::min(max_kept, max_kept_simplest)),
         is_open_(problem.count() + 1, true),
         limits_(problem.count() + 1, all_times(sim::Time::max())),
         min_groups_left_(problem.count() + 1) {}
@@ -87,8 +90,8 @@ class ParetoSearch {
         narrow_what_is_possible();
     } else {
       find_min_groups_left();
-      if (!rules_.count()) find<Aim::groups>(max_kept_);
-      find<Aim::first_group>(max_kept_);
+      if (!rules_.count()) find<Aim::groups>(max_kept_simplest_);
+      find<Aim::first_group>(max_kept_simplest_);
     }
     return {.groups = best_.groups,
             .value = best_.value,
@@ -515,6 +518,7 @@ class ParetoSearch {
   const GroupRules& rules_;
   Completions completions_;
   std::size_t max_kept_;
+  std::size_t max_kept_simplest_;
   std::vector<bool> is_open_;                   // by cut: whether a group may end there in this pass
   std::vector<State> limits_;                   // by cut: states greater in any time cannot improve the
                                                 // result

@@ -1,11 +1,19 @@
-// Parameters gathered before passes (sharded): no compact state describes a prefix, so groupings are
-// simulated.
+// Parameters gathered before passes (sharded).
+//
+// Groups are added in backward order. The rest of an iteration depends on the groups added so far through the
+// times of ShardedProblem, each of which is a sum or maximum of times before it, so none falls when another
+// grows: a beginning of the grouping that is no better in any of them than another one can be dropped. They
+// describe whole layers exactly where 0 or 1 groups are gathered ahead in each kind of pass and at most one
+// reduce-scatter may be in flight, or any number. Otherwise they are lower bounds, and so is the value.
 
 #include <algorithm>
+#include <limits>
+#include <vector>
 
 #include "planner/choose/fusion/whole_layers.hpp"
 #include "planner/choose/iteration_models.hpp"
 #include "planner/choose/model_parts.hpp"
+#include "planner/choose/simulate_iteration.hpp"
 
 namespace planner {
 namespace {
@@ -13,52 +21,334 @@ namespace {
 using core::CollectiveKind;
 using sim::Time;
 
-/// How often at least any group has this collective in an iteration.
-std::int64_t min_runs(const IterationSpec& spec, CollectiveKind kind, std::int64_t micro_batches) {
-  const Program program = spec.program(1);
-  std::int64_t out = 0;
-  for (const Op& op : program.ops)
-    if (op.kind == kind) out += program.runs(op, static_cast<std::uint32_t>(micro_batches));
-  return out;
+/// How many groups are gathered ahead of compute.
+enum class Ahead { none, one, several };
+
+Ahead ahead(std::optional<std::uint32_t> groups) {
+  const std::uint32_t number = groups.value_or(UINT32_MAX);
+  return number == 0 ? Ahead::none : number == 1 ? Ahead::one : Ahead::several;
 }
 
-/// Lower bounds of a sharded iteration: the sequential channel time plus the update; the same between shard
-/// groups, after what comes before the first gradients; and the bound of dear, which gathers once, does not
-/// wait for forward and updates during it.
-class Bound final : public IterationModel {
- public:
-  explicit Bound(const IterationSpec& spec) : spec_(spec), dear_(two_phase_model(spec, true)) {}
+struct ShardedStep {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+  Time gather{};
+  Time scatter{};
+  Time sum{};  ///< over shard groups
+};
 
-  Time value(const Groups& groups) const override { return dear_->value(groups); }
-  Time lower_bound() const override {
-    return std::max({dear_->lower_bound(), in_a_row(), between_shard_groups()});
+/// The times of backward count from its start. An iteration that gathers in several micro-batches has several
+/// forward passes, all alike, and backward passes before the last, all alike, that scatter nothing.
+class ShardedProblem {
+ public:
+  static constexpr std::size_t kStates = 11;
+  using State = ParetoState<kStates>;
+  using Step = ShardedStep;
+
+  explicit ShardedProblem(const IterationSpec& spec)
+      : spec_(spec),
+        workload_(spec.workload),
+        program_(spec.program(kProbed)),
+        forward_ahead_(ahead(program_.prefetch)),
+        backward_ahead_(program_.backward_prefetch ? ahead(program_.backward_prefetch) : forward_ahead_),
+        sums_(program_.has_channel_between() &&
+              std::ranges::any_of(spec.transfers, &TransferCost::is_replicated)),
+        kept_(kept_groups()),
+        forward_(workload_.gradients.size() + 1),
+        starts_(workload_.gradients.size() + 1, workload_.backward_total) {
+    std::vector<Time> layer_starts(workload_.forward.size());
+    Time begin = workload_.backward_total;
+    for (auto step = workload_.backward.size(); step-- > 0;) {
+      begin -= workload_.backward[step].duration;
+      layer_starts[workload_.backward[step].layer] = begin;
+    }
+    for (std::uint32_t i = 0; i < count(); ++i) {
+      forward_[i + 1] = forward_from(workload_, workload_.gradients[i].layer);
+      starts_[i] = layer_starts[workload_.gradients[i].layer];
+    }
   }
-  OptimalGroups optimal(const GroupRules& rules) const override { return dear_->optimal(rules); }
+
+  void prepare_bounds() {
+    min_gathers_ = min_channel_time(spec_, CollectiveKind::all_gather);
+    min_scatters_ = min_channel_time(spec_, CollectiveKind::reduce_scatter);
+    min_sums_ = sums_ ? min_channel_time(spec_, CollectiveKind::all_reduce)
+                      : std::vector<Time>(workload_.gradients.size() + 1);
+    min_next_gather_ = min_next(CollectiveKind::all_gather);
+    const std::vector<Time> min_next_scatter = min_next(CollectiveKind::reduce_scatter);
+    min_last_sum_ = sums_ ? min_next(CollectiveKind::all_reduce)[count() - 1] : Time::zero();
+    drained_.resize(min_gathers_.size());
+    // Only if longer groups do not take less: those that hold gradient n may begin before it.
+    const bool scatters = planner::longer_costs_more(spec_, CollectiveKind::reduce_scatter);
+    const bool sums = sums_ && planner::longer_costs_more(spec_, CollectiveKind::all_reduce);
+    for (std::uint32_t n = count(); n-- > 0;) {
+      drained_[n] = drained_[n + 1];
+      const Time ready = workload_.gradients[n].ready;
+      if (scatters) drained_[n] = std::max(drained_[n], ready + min_scatters_[n] + min_last_sum_);
+      if (sums) drained_[n] = std::max(drained_[n], ready + min_next_scatter[n] + min_sums_[n]);
+    }
+  }
+
+  std::uint32_t count() const { return workload_.gradient_count(); }
+  std::uint32_t transfers() const { return static_cast<std::uint32_t>(spec_.transfers.size()); }
+  State start() const {
+    State out{};
+    out[kArrival] = out[kEarlierArrival] = starts_[0];
+    return out;
+  }
+  static State min(std::uint32_t /*cut*/) { return {}; }
+  static bool longer_costs_more() { return false; }
+
+  Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time /*tick*/ = {}) const {
+    const TransferCost& cost = spec_.transfers[transfer];
+    const Payload payload = payload_between(workload_, begin, end);
+    return {
+        .begin = begin,
+        .end = end,
+        .gather = cost.time(CollectiveKind::all_gather, payload),
+        .scatter = cost.time(CollectiveKind::reduce_scatter, payload),
+        .sum = sums_ && cost.is_replicated() ? cost.time(CollectiveKind::all_reduce, payload) : Time::zero()};
+  }
+
+  State extend(const State& state, const Step& step) const {
+    State out{};
+    add_forward(state, step, out);
+    add_backward(state, step, out);
+    if (batches() > 1) add_earlier(state, step, out);
+    const Time groups(1 + state[kGroups].count());
+    out[kGroups] = std::min(groups, Time(kept_ == kAll ? 0 : std::max(kept_, 1U)));
+    return out;
+  }
+
+  Time bound(const State& state, std::uint32_t cut) const {
+    const Extras& extras = spec_.extras;
+    const std::int64_t gathering = program_.releases_between_batches ? batches() : 1;
+    const Time earlier =
+        batches() > 1 ? earlier_backward(state, cut) - workload_.backward_total : Time::zero();
+    return extras.read + gathering * (forward(state, cut) - workload_.forward_total) +
+           workload_.forward_total + (batches() - 1) * earlier + backward(state, cut) + extras.lars +
+           extras.lars_gather + extras.update;
+  }
 
  private:
-  /// Excludes the compute of the micro-batches before the last, as the value of any model does.
-  Time in_a_row() const {
-    const std::int64_t batches = spec_.setting.conditions.accumulation_steps;
-    const Time scattering = min_channel_time(spec_, CollectiveKind::reduce_scatter).front();
-    const Time gathering = min_channel_time(spec_, CollectiveKind::all_gather).front();
-    const Extras& extras = spec_.extras;
-    return extras.read + extras.lars + extras.lars_gather + extras.update +
-           min_runs(spec_, CollectiveKind::reduce_scatter, batches) * scattering +
-           min_runs(spec_, CollectiveKind::all_gather, batches) * gathering -
-           (batches - 1) * (spec_.workload.forward_total + spec_.workload.backward_total);
+  static constexpr std::uint32_t kProbed = 2;
+  static constexpr std::uint32_t kAll = UINT32_MAX;
+
+  // From the first layer of the last group on, to the end of a forward pass that comes to it in time.
+  static constexpr std::size_t kForwardGathered = 0;  ///< ... from the issue of its gather; see add_forward()
+  static constexpr std::size_t kForward = 1;          ///< ... from compute on
+  // Of the last backward pass.
+  static constexpr std::size_t kNextGather = 2;  ///< when the channel may begin the next group's gather
+  static constexpr std::size_t kArrival = 3;     ///< when compute comes to the next group
+  static constexpr std::size_t kScattered = 4;   ///< the last group's reduce-scatter ends, if compute decides
+  static constexpr std::size_t kChannel = 5;     ///< ... if the next gather, less its own length, decides
+  static constexpr std::size_t kSummed = 6;      ///< its sum over shard groups ends, if compute decides
+  static constexpr std::size_t kSummedChannel = 7;  ///< ... if the next gather, less its own length, decides
+  // Of backward passes before the last.
+  static constexpr std::size_t kEarlierNextGather = 8;
+  static constexpr std::size_t kEarlierArrival = 9;
+  static constexpr std::size_t kGroups = 10;  ///< their number, up to that of kept groups
+
+  std::int64_t batches() const { return spec_.setting.conditions.accumulation_steps; }
+  /// The number of groups that are kept after forward.
+  std::uint32_t kept_groups() const {
+    const PipelineOptions& options = spec_.options;
+    return options.kept_groups.value_or(
+        options.reshard_after_forward ? *options.reshard_after_forward ? 0 : kAll : 1);
+  }
+  bool is_gathered_next(const State& state) const { return state[kGroups].count() >= kept_; }
+
+  /// Whether the cut divides a layer; the two groups are then waited for when compute comes to the layer.
+  bool divides(std::uint32_t cut) const {
+    return cut > 0 && cut < count() && workload_.gradients[cut - 1].layer == workload_.gradients[cut].layer;
+  }
+  /// The time between the last gradient before the cut and the start of the next group's layers; negative if
+  /// the cut divides a layer.
+  Time gap(std::uint32_t cut) const {
+    return cut == 0 ? starts_[0] : starts_[cut] - workload_.gradients[cut - 1].ready;
   }
 
-  /// No sum over shard groups begins before the first gradients are ready and scattered.
-  Time between_shard_groups() const {
-    if (!spec_.program(1).has_channel_between()) return Time::zero();
-    const Extras& extras = spec_.extras;
-    return extras.read + spec_.workload.forward_total + spec_.workload.gradients.front().ready +
-           min_channel_time(spec_, CollectiveKind::all_reduce).front() + extras.lars + extras.lars_gather +
-           extras.update;
+  /// If one group is gathered ahead, that gather begins when the group's pass does, so from one group's pass
+  /// to the next it takes the longer of compute and gather.
+  void add_forward(const State& state, const Step& step, State& out) const {
+    const Time compute = forward_[step.end] - forward_[step.begin];
+    switch (forward_ahead_) {
+      case Ahead::none: out[kForward] = state[kForward] + compute + step.gather; return;
+      case Ahead::one:
+        out[kForward] = std::max(state[kForwardGathered], state[kForward] + compute);
+        out[kForwardGathered] = out[kForward] + step.gather;
+        return;
+      case Ahead::several:
+        out[kForwardGathered] = step.gather + std::max(forward_[step.end], state[kForwardGathered]);
+    }
+  }
+
+  void add_backward(const State& state, const Step& step, State& out) const {
+    const bool is_gathered = is_gathered_next(state);
+    const bool divided = divides(step.begin);
+    const Time gather = is_gathered ? step.gather : Time::zero();
+    const Time late = divided ? -gap(step.begin) : Time::zero();
+    // The reduce-scatter of the group before comes after this group's gather, if that is ahead of compute.
+    Time scattered = state[kScattered];
+    if (backward_ahead_ == Ahead::one || divided)
+      scattered = std::max(scattered, state[kChannel] + gather + late);
+    if (backward_ahead_ == Ahead::several) scattered = state[kScattered];
+    Time arrival = state[kArrival];
+    if (program_.scatters_in_flight == 0U && step.begin > 0 && !divided)
+      arrival = std::max(arrival, scattered + gap(step.begin));
+    const Time gather_begins = backward_ahead_ != Ahead::none ? state[kNextGather]
+                               : divided                      ? std::max(state[kNextGather], arrival)
+                                                              : std::max(scattered, arrival);
+    const Time gathered = gather_begins + gather;
+    const Time begins = is_gathered ? std::max(arrival, gathered) : arrival;
+    const Time ready = begins + workload_.gradients[step.end - 1].ready - starts_[step.begin];
+    out[kNextGather] = gathered;
+    if (backward_ahead_ == Ahead::one) out[kNextGather] = std::max(divided ? gathered : scattered, arrival);
+    out[kArrival] = ready;
+    if (program_.scatters_in_flight == 1U && !divides(step.end)) out[kArrival] = std::max(ready, scattered);
+    out[kArrival] += gap(step.end);
+    out[kScattered] = std::max(ready, scattered) + step.scatter;
+    Time channel = out[kNextGather];
+    if (divided || backward_ahead_ == Ahead::several) channel = std::max(channel, state[kChannel] + gather);
+    if (divided && backward_ahead_ != Ahead::several) channel = std::max(channel, state[kScattered] - late);
+    out[kChannel] = channel + step.scatter;
+    if (!sums_) return;
+    const Time summed = std::max(
+        state[kSummed], backward_ahead_ == Ahead::one ? state[kSummedChannel] + gather + late : Time::zero());
+    out[kSummed] = std::max(summed, out[kScattered]) + step.sum;
+    out[kSummedChannel] = out[kChannel] + step.sum;
+  }
+
+  void add_earlier(const State& state, const Step& step, State& out) const {
+    const Time gather = is_gathered_next(state) ? step.gather : Time::zero();
+    Time begins = state[kEarlierArrival];
+    if (backward_ahead_ == Ahead::none)
+      begins += gather;
+    else if (gather > Time::zero())
+      begins = std::max(begins, state[kEarlierNextGather] + gather);
+    out[kEarlierNextGather] = backward_ahead_ == Ahead::one ? begins : state[kEarlierNextGather] + gather;
+    out[kEarlierArrival] = begins + starts_[step.end] - starts_[step.begin];
+  }
+
+  /// The least time of all further gathers before backward.
+  Time min_further(const State& state, std::uint32_t cut) const {
+    return is_gathered_next(state) ? min_gathers_[cut] : Time::zero();
+  }
+
+  Time forward(const State& state, std::uint32_t cut) const {
+    const Time compute = state[kForward] + workload_.forward_total - forward_[cut];
+    if (forward_ahead_ == Ahead::none) return compute + rest(min_gathers_, cut);
+    Time gathered = state[kForwardGathered];
+    if (forward_ahead_ == Ahead::one && cut < count())
+      gathered = std::max(gathered, state[kForward] + forward_[cut + 1] - forward_[cut]);
+    const Time whole = forward_ahead_ == Ahead::one ? compute : workload_.forward_total;
+    return std::max(whole, gathered + rest(min_gathers_, cut));
+  }
+
+  Time backward(const State& state, std::uint32_t cut) const {
+    const Time scattered = std::max(state[kScattered], state[kChannel]);
+    if (cut == count()) {
+      const Time waits = program_.scatters_in_flight == 0U ? gap(cut) : Time::zero();
+      return std::max({state[kArrival], scattered + waits, state[kSummed], state[kSummedChannel]});
+    }
+    const Time compute = workload_.backward_total - starts_[cut];
+    const Time gathers = min_further(state, cut);
+    const Time channel = std::max(state[kScattered], state[kChannel] + gathers) + min_scatters_[cut];
+    Time out = std::max({channel + min_last_sum_, state[kArrival] - starts_[cut] + drained_[cut],
+                         std::max(state[kSummed], state[kSummedChannel]) + min_sums_[cut]});
+    if (backward_ahead_ == Ahead::none) return std::max(out, state[kArrival] + gathers + compute);
+    const Time next = gathers > Time::zero() ? state[kNextGather] + min_next_gather_[cut] : Time::zero();
+    return std::max(out, std::max(state[kArrival], next) + compute);
+  }
+
+  Time earlier_backward(const State& state, std::uint32_t cut) const {
+    const Time compute = state[kEarlierArrival] + workload_.backward_total - starts_[cut];
+    const Time gathers = cut < count() ? min_further(state, cut) : Time::zero();
+    if (backward_ahead_ == Ahead::none) return compute + gathers;
+    return std::max(compute, state[kEarlierNextGather] + gathers);
+  }
+
+  static Time rest(const std::vector<Time>& sums, std::uint32_t cut) {
+    return sums.empty() ? Time::zero() : sums[cut];
+  }
+
+  /// By gradient: the least time of a group that begins there, if longer groups do not take less.
+  std::vector<Time> min_next(CollectiveKind kind) const {
+    std::vector<Time> out(workload_.gradients.size() + 1);
+    if (!planner::longer_costs_more(spec_, kind)) return out;
+    for (std::uint32_t n = 0; n < count(); ++n) {
+      out[n] = Time::max();
+      for (const TransferCost& transfer : spec_.transfers)
+        out[n] = std::min(out[n], transfer.time(kind, payload_between(workload_, n, n + 1)));
+    }
+    return out;
   }
 
   const IterationSpec& spec_;
-  std::unique_ptr<IterationModel> dear_;
+  const Workload& workload_;
+  Program program_;
+  Ahead forward_ahead_;
+  Ahead backward_ahead_;
+  bool sums_;  ///< whether there are several shard groups
+  std::uint32_t kept_;
+  std::vector<Time> forward_;      // by cut: forward from the first layer of the groups before it
+  std::vector<Time> starts_;       // by cut: when backward comes to the layer of the gradient after it
+  std::vector<Time> min_gathers_;  // by cut: from there on; and the next two
+  std::vector<Time> min_scatters_;
+  std::vector<Time> min_sums_;
+  std::vector<Time> min_next_gather_;
+  Time min_last_sum_{};
+  std::vector<Time> drained_;  // by cut: the least time to the end, if compute is never late
+};
+
+/// A lower bound of any grouping, and the value of those that ShardedProblem describes.
+class Bound final : public IterationModel {
+ public:
+  explicit Bound(const IterationSpec& spec) : spec_(spec), problem_(spec) { problem_.prepare_bounds(); }
+
+  Time value(const Groups& groups) const override {
+    auto state = problem_.start();
+    for (const Group& group : groups)
+      state = problem_.extend(state, problem_.step(group.begin, group.end, group.transfer));
+    return problem_.bound(state, problem_.count());
+  }
+
+  Time lower_bound() const override { return problem_.bound(problem_.start(), 0); }
+
+  /// If these groups take longer than the bound, as they divide layers, good groups of whole layers.
+  OptimalGroups optimal(const GroupRules& rules) const override {
+    OptimalGroups found = search(rules, max_front());
+    const GroupRules whole = of_whole_layers(rules);
+    if (simulate_iteration(spec_, found.groups) > found.value &&
+        Completions(whole, problem_.count()).possible())
+      found.groups = search(whole, kFew).groups;
+    return found;
+  }
+
+ private:
+  static constexpr std::size_t kFew = 8;
+
+  /// Fronts are longer than in other models, as many groupings hide almost all communication.
+  std::size_t max_front() const {
+    constexpr std::size_t kWork = 22'000'000;
+    const std::size_t count = problem_.count();
+    return std::max(kFew, std::min(max_kept(problem_.count(), problem_.transfers()), kWork / count / count));
+  }
+
+  /// There are even more ways to the simplest of the best, so it may be missed in large models.
+  OptimalGroups search(const GroupRules& rules, std::size_t most) const {
+    constexpr std::size_t kShare = 40;
+    return ParetoSearch(problem_, rules, most, std::max(kFew, most / kShare)).run();
+  }
+
+  GroupRules of_whole_layers(const GroupRules& rules) const {
+    GroupRules out = rules.allow_everything() ? GroupRules(spec_.workload) : rules;
+    for (const Group& layer : layers_with_tensors(spec_.workload))
+      out.keep_together(layer.begin, layer.end - 1);
+    return out;
+  }
+
+  const IterationSpec& spec_;
+  ShardedProblem problem_;
 };
 
 /// Whole layers in `count` groups of about equal bytes.
@@ -112,7 +402,8 @@ std::vector<Groups> starts(const Workload& workload) {
 }  // namespace
 
 std::unique_ptr<IterationModel> sharded_model(const IterationSpec& spec) {
-  return simulated_model(spec, std::make_unique<Bound>(spec), starts(spec.workload));
+  return simulated_model(spec, std::make_unique<Bound>(spec), starts(spec.workload),
+                         two_phase_model(spec, true));
 }
 
 }  // namespace planner

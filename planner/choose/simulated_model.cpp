@@ -18,32 +18,39 @@ using sim::Time;
 class SimulatedModel final : public IterationModel {
  public:
   SimulatedModel(const IterationSpec& spec, std::unique_ptr<IterationModel> unslowed,
-                 std::vector<Groups> starts)
-      : spec_(spec), unslowed_(std::move(unslowed)), starts_(std::move(starts)) {}
+                 std::vector<Groups> starts, std::unique_ptr<IterationModel> simpler)
+      : spec_(spec),
+        unslowed_(std::move(unslowed)),
+        starts_(std::move(starts)),
+        simpler_(std::move(simpler)) {}
 
   Time value(const Groups& groups) const override { return simulate_iteration(spec_, groups); }
 
   /// Slow-down never shortens an iteration.
   Time lower_bound() const override { return unslowed_->lower_bound(); }
 
-  /// Starts from the optimum without slow-down, from the plain groupings (one group, each gradient alone),
-  /// and from the best three of the other starts.
+  /// The optimum of the bound, if it takes as long in simulation. Otherwise starts from it, from the optimum
+  /// of the simpler bound, from the plain groupings (one group, each gradient alone), and from the best three
+  /// of the other starts.
   OptimalGroups optimal(const GroupRules& rules) const override {
     const OptimalGroups start = unslowed_->optimal(rules);
+    if (start.optimality_gap == Time::zero() && value(start.groups) == start.value) return start;
     const LocalSearch search = {.rules = rules,
                                 .transfers = static_cast<std::uint32_t>(spec_.transfers.size()),
                                 .value = [this](const Groups& groups) { return value(groups); }};
     Improved found = improve(search, start.groups);
+    Time min = std::max(start.value - start.optimality_gap, lower_bound());
+    if (simpler_) {
+      const OptimalGroups other = simpler_->optimal(rules);
+      min = std::max(min, other.value - other.optimality_gap);
+      found = better(std::move(found), improve(search, other.groups));
+    }
     for (const Groups& plain : plain_groups(rules)) {
       const Time reached = value(plain);
       if (reached >= found.value) continue;
       found = improve(search, plain);
     }
-    for (const Groups& other : best_starts(rules)) {
-      Improved bettered = improve(search, other);
-      if (bettered.value < found.value) found = std::move(bettered);
-    }
-    const Time min = std::max(start.value - start.optimality_gap, lower_bound());
+    for (const Groups& other : best_starts(rules)) found = better(std::move(found), improve(search, other));
     return {.groups = found.groups,
             .value = found.value,
             .largest_front = 0,
@@ -51,6 +58,10 @@ class SimulatedModel final : public IterationModel {
   }
 
  private:
+  static Improved better(Improved known, Improved other) {
+    return other.value < known.value ? std::move(other) : std::move(known);
+  }
+
   /// The plain groupings, as far as the rules allow.
   std::vector<Groups> plain_groups(const GroupRules& rules) const {
     const std::uint32_t count = spec_.workload.gradient_count();
@@ -82,14 +93,16 @@ class SimulatedModel final : public IterationModel {
   const IterationSpec& spec_;
   std::unique_ptr<IterationModel> unslowed_;
   std::vector<Groups> starts_;
+  std::unique_ptr<IterationModel> simpler_;
 };
 
 }  // namespace
 
 std::unique_ptr<IterationModel> simulated_model(const IterationSpec& spec,
                                                 std::unique_ptr<IterationModel> unslowed,
-                                                std::vector<Groups> starts) {
-  return std::make_unique<SimulatedModel>(spec, std::move(unslowed), std::move(starts));
+                                                std::vector<Groups> starts,
+                                                std::unique_ptr<IterationModel> simpler) {
+  return std::make_unique<SimulatedModel>(spec, std::move(unslowed), std::move(starts), std::move(simpler));
 }
 
 }  // namespace planner

@@ -1,12 +1,15 @@
 // Pipeline sharded: complete timelines computed by hand, and the planner's results.
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
+#include "planner/choose/fusion/whole_layers.hpp"
 #include "tests/support/brute_force.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timeline_check.hpp"
@@ -207,6 +210,81 @@ TEST_CASE("sharded: `optimal` beats what is plain, says how far off it may be, a
       CHECK(value <= evaluate(request, support::fuse(plain, scene)));
     CHECK(iteration_us(request, found) == doctest::Approx(scene.run(schedule).metrics.iteration_us));
   }
+}
+
+/// Any keys of a sharded schedule; `most` groups may be gathered ahead or reduce-scatters be in flight.
+std::string random_keys(Random& random, std::uint32_t most) {
+  std::string out = fmt::format(R"(, "fusion": "optimal", "prefetch": {}, "backward_prefetch": {})",
+                                random.below(most + 1), random.below(most + 1));
+  const char* kept[] = {"", R"(, "reshard_after_forward": true)", R"(, "reshard_after_forward": false)",
+                        R"(, "kept_groups": 2)", R"(, "kept_groups": 3)"};
+  out += kept[random.below(5)];
+  if (random.one_in(2)) out += fmt::format(R"(, "scatters_in_flight": {})", random.below(most + 1));
+  if (random.one_in(4)) out += R"(, "reshard_after_backward": false)";
+  return sharded(out);
+}
+
+struct SmallJob {
+  SmallJob(std::uint32_t seed, std::uint32_t most) : random(seed) {
+    const std::int64_t workers = std::int64_t{2} << random.below(3);
+    const auto kind = static_cast<support::NetworkKind>(seed % support::kNetworkKinds);
+    core::Profile profile = support::small_profile(random, 8);
+    core::Network network = support::small_network(random, kind, workers);
+    Conditions conditions = support::small_conditions(random);
+    conditions.accumulation_steps = random.one_in(3) ? random.between(2, 3) : 1;
+    scene.emplace(std::move(profile), std::move(network), workers, conditions);
+    keys = random_keys(random, most);
+  }
+
+  Random random;
+  std::optional<Scene> scene;
+  std::string keys;
+};
+
+TEST_CASE(
+    "sharded: of whole layers `optimal` is the best grouping, in simulation, and the simplest of these") {
+  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    const SmallJob job(seed, 1);
+    CAPTURE(job.keys);
+    const Workload& workload = job.scene->setting.workload;
+    const Schedule schedule = schedule_of(job.keys);
+    const FusionRequest request = request_of(job.scene->setting, schedule);
+    GroupRules rules(workload);
+    for (const Group& layer : layers_with_tensors(workload)) rules.keep_together(layer.begin, layer.end - 1);
+    const OptimalGroups found = request.model().optimal(rules);
+    CHECK(support::rank(found.groups, simulate_iteration(request, found.groups)) ==
+          support::best_rank(
+              workload.gradient_count(), 1,
+              [&](const Groups& groups) { return simulate_iteration(request, groups); },
+              [&](const Groups& groups) {
+                return std::all_of(groups.begin(), groups.end(),
+                                   [&](const Group& group) { return rules.allows(group.begin, group.end); });
+              }));
+    CHECK(found.value == simulate_iteration(request, found.groups));
+    CHECK(found.optimality_gap == sim::Time::zero());
+  }
+}
+
+TEST_CASE("sharded: no grouping of any tensors is better than the bound of `optimal`") {
+  std::uint32_t exact = 0;
+  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    const SmallJob job(seed, 3);
+    CAPTURE(job.keys);
+    const Schedule schedule = schedule_of(job.keys);
+    const FusionRequest request = request_of(job.scene->setting, schedule);
+    const OptimalGroups found = request.model().optimal({});
+    sim::Time best = sim::Time::max();
+    support::for_each_grouping(
+        job.scene->setting.workload.gradient_count(), 1, support::any_grouping,
+        [&](const Groups& groups) { best = std::min(best, simulate_iteration(request, groups)); });
+    CHECK(found.value >= best);
+    CHECK(found.value - found.optimality_gap <= best);
+    CHECK(request.model().lower_bound() <= best);
+    if (found.optimality_gap == sim::Time::zero()) ++exact;
+  }
+  CHECK(exact > 200);
 }
 
 TEST_CASE("sharded: its own keys, and what it does not take") {
