@@ -7,11 +7,13 @@
 // reduce-scatter may be in flight, or any number. Otherwise they are lower bounds, and so is the value.
 
 #include <algorithm>
-#include <limits>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "planner/choose/fusion/whole_layers.hpp"
 #include "planner/choose/iteration_models.hpp"
+#include "planner/choose/local_search.hpp"
 #include "planner/choose/model_parts.hpp"
 #include "planner/choose/simulate_iteration.hpp"
 
@@ -334,10 +336,19 @@ class Bound final : public IterationModel {
     return std::max(kFew, std::min(max_kept(problem_.count(), problem_.transfers()), kWork / count / count));
   }
 
-  /// There are even more ways to the simplest of the best, so it may be missed in large models.
+  /// There are even more ways to the simplest of the best. Where too many are dropped, simpler neighbours are
+  /// looked for.
   OptimalGroups search(const GroupRules& rules, std::size_t most) const {
     constexpr std::size_t kShare = 40;
-    return ParetoSearch(problem_, rules, most, std::max(kFew, most / kShare)).run();
+    OptimalGroups found = ParetoSearch(problem_, rules, most, std::max(kFew, most / kShare)).run();
+    Improved near = improve({.rules = rules,
+                             .transfers = problem_.transfers(),
+                             .value = [this](const Groups& groups) { return value(groups); }},
+                            std::move(found.groups));
+    found.groups = std::move(near.groups);
+    found.optimality_gap -= std::min(found.optimality_gap, found.value - near.value);
+    found.value = near.value;
+    return found;
   }
 
   GroupRules of_whole_layers(const GroupRules& rules) const {

@@ -1,6 +1,7 @@
 #include "planner/schedule/choice.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,14 @@ namespace {
 Wire wire_in(const Setting& setting, const Schedule& schedule) {
   return wire_of(setting.conditions.data_types, setting.workload.profile->dtype,
                  schedule.pipeline->gathers_parameters);
+}
+
+/// A fusion that searches keeps as many groups as it finds, and so does its plan.
+void check_kept(const Schedule& schedule, const Grouping& found) {
+  const std::optional<std::uint32_t> kept = schedule.options.kept_groups;
+  if (!kept || *kept <= found.groups.size() || found.proof || schedule.fusion.kind == "plan") return;
+  throw Unsupported(fmt::format("kept_groups of at most {}, the number of groups", found.groups.size()),
+                    fmt::to_string(*kept), "/schedules");
 }
 
 }  // namespace
@@ -59,6 +68,7 @@ FusionRequest request_of(const Setting& setting, const Schedule& schedule) {
 Choice choose(const Setting& setting, const Schedule& schedule) {
   FusionRequest request = request_of(setting, schedule);
   Grouping found = within_clock([&] { return schedule.fusion.fuse(request); });
+  check_kept(schedule, found);
   return {.groups = std::move(found.groups),
           .transfers = std::move(request.transfers),
           .proof = std::move(found.proof),

@@ -287,6 +287,15 @@ TEST_CASE("sharded: no grouping of any tensors is better than the bound of `opti
   CHECK(exact > 200);
 }
 
+TEST_CASE("sharded: more groups are kept than there are only where the planner chooses their number") {
+  const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
+  CHECK_NOTHROW(scene.run(schedule_of(sharded(R"(, "kept_groups": 2)"))));
+  CHECK_NOTHROW(scene.run(schedule_of(sharded(R"(, "kept_groups": 3, "fusion": "optimal")"))));
+  CHECK_THROWS_WITH_AS(scene.run(schedule_of(sharded(R"(, "kept_groups": 3)"))),
+                       doctest::Contains("expected kept_groups of at most 2, the number of groups, got 3"),
+                       core::Unsupported);
+}
+
 TEST_CASE("sharded: its own keys, and what it does not take") {
   const Schedule schedule = schedule_of(sharded(R"(, "prefetch": 0, "reshard_after_forward": true)"));
   CHECK(schedule.options == PipelineOptions{.prefetch = 0, .reshard_after_forward = true});
