@@ -432,7 +432,8 @@ TEST_CASE("memory: at every instant as much is held as a count of all buffers sa
     const std::string schedule =
         is_sharded
             ? fmt::format(R"({{"pipeline": "sharded", "fusion": {}, "prefetch": {}, "kept_groups": {}}})",
-                          fusion, random.below(3), random.below(4))
+                          fusion, random.below(3),
+                          std::min<std::size_t>(random.below(4), support::fuse(fusion, scene).size()))
         : drops ? fmt::format(R"({{"pipeline": "zero", "stage": 2, "overlap_gather": false, "fusion": {}}})",
                               fusion)
                 : fmt::format(R"({{"pipeline": "wfbp", "fusion": {}}})", fusion);

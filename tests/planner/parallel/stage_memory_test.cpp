@@ -213,7 +213,7 @@ TEST_CASE("stage memory: one stage takes the time and the memory of a job withou
              {R"({"pipeline": "sharded", "fusion": "none"})", true},
              {R"({"pipeline": "sharded", "prefetch": 2, "backward_prefetch": 0, "fusion": "none"})", true},
              {R"({"pipeline": "sharded", "reshard_after_forward": true, "fusion": "groups"})", true},
-             {R"({"pipeline": "sharded", "kept_groups": 2, "scatters_in_flight": 1, "fusion": "none"})",
+             {R"({"pipeline": "sharded", "kept_groups": 1, "scatters_in_flight": 1, "fusion": "none"})",
               true},
              {R"({"pipeline": "sharded", "reshard_after_backward": false, "fusion": "none"})", true},
              {R"({"pipeline": "sharded", "reshard_after_forward": false, "reshard_after_backward": false,
