@@ -186,7 +186,7 @@ TEST_CASE("--for: FSDP2 and TorchInductor get groups of whole modules, with a bo
       }
   }
   CHECK(exact > 0);
-  CHECK(heuristic > 20);
+  CHECK(heuristic < 20);  // most are exact, as whole modules are whole layers
 }
 
 TEST_CASE("--for: a plan is emitted as it is, at its price, and no other is faster where it is exact") {
