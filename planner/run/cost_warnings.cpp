@@ -36,11 +36,12 @@ void add_warnings(const TransferCost& transfer, CollectiveKind kind, const std::
 void add_code_warnings(const TransferCost& transfer, const std::vector<Payload>& payloads,
                        std::vector<Warning>& warnings) {
   const Compressor& compressor = transfer.transfer().compressor;
-  if (!compressor.encode.curve && !compressor.decode.curve) return;
+  const std::string how = estimated_low_rank_costs(compressor);
+  if (how.empty() && !compressor.encode.curve && !compressor.decode.curve) return;
   double max = 0;
   for (const Payload& payload : payloads)
     max = std::max(max, static_cast<double>(transfer.largest_encoded(payload)));
-  if (const std::string how = estimated_low_rank_costs(compressor); max > 0 && !how.empty()) {
+  if (max > 0 && !how.empty()) {
     const std::string text = fmt::format("compressor {}: {}", compressor.name, how);
     warnings.push_back({.subject = text, .weight = 0, .text = text});
   }

@@ -155,7 +155,9 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
     std::string message;
   };
   const Refusal refusals[] = {
-      {"{}", "s.json: /sweep: expected a value, got nothing"},
+      {"{}",
+       R"(s.json: /: expected a key "sweep" with what varies, such as {"workers": [4, 8], "line_rate_gbps": [10, 25]}, )"
+       "got a scenario without"},
       {R"({"sweep": []})", "s.json: /sweep: expected an object, got an array of 0 items"},
       {R"({"sweep": {}})",
        "s.json: /sweep: expected an object of at least 1 axis, got an object with 0 keys"},
