@@ -376,11 +376,15 @@ class ParetoSearch {
     front_.push_back(node);
   }
 
-  /// Keeps the nodes with the least bounds.
+  /// Keeps the nodes with the least bounds; when the value is known, half of them, and of the others those
+  /// with the fewest groups.
   template <Aim kAim>
   void cut_short(std::size_t max_kept) {
     if (front_.size() <= max_kept) return;
     std::stable_sort(front_.begin(), front_.end(), is_better);
+    if (kAim != Aim::value)
+      std::stable_sort(front_.begin() + static_cast<std::ptrdiff_t>(max_kept / 2), front_.end(),
+                       [](const Node& a, const Node& b) { return a.groups < b.groups; });
     if (kAim == Aim::value) min_dropped_ = std::min(min_dropped_, front_[max_kept].bound);
     front_.resize(max_kept);
   }

@@ -117,7 +117,8 @@ function whatIfChart(width, rows, now) {
   const x = d3.scaleLinear([0, most / 1000], [left, right]), out = [bottomAxis(x, 4, height - 32)];
   rows.forEach((each, i) => {
     const top = 6 + i * row;
-    out.push(label(left - 8, top + 15, shortened(each.change, left - 12), { "text-anchor": "end" }));
+    const lines = wrapped(each.change, 1.25 * (left - 12)).slice(0, 2);
+    lines.forEach((line, k) => out.push(label(left - 8, top + (lines.length === 1 ? 15 : 9 + 13 * k), line, { "text-anchor": "end" })));
     [[each.this_plan_us, "--backward", 0, "with this plan"], [each.best_plan_us, "--forward", 11, "with the best plan"]].forEach(([us, colour, down, which]) =>
       out.push(explained(svg("rect", { x: left, y: top + down, width: Math.max(0.5, x(us / 1000) - left), height: 10, style: `fill:var(${colour})` }), `${each.change}, ${which}: ${ms(us)} ms`)));
     out.push(label(width - 4, top + 15, ms(each.best_plan_us), { "text-anchor": "end" }));
