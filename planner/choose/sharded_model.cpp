@@ -186,36 +186,33 @@ class ShardedProblem {
 
   void add_backward(const State& state, const Step& step, State& out) const {
     const bool is_gathered = is_gathered_next(state);
+    // Between groups that divide a layer, which both wait for it, only what holds in every order is counted.
     const bool divided = divides(step.begin);
     const Time gather = is_gathered ? step.gather : Time::zero();
-    const Time late = divided ? -gap(step.begin) : Time::zero();
     // The reduce-scatter of the group before comes after this group's gather, if that is ahead of compute.
     Time scattered = state[kScattered];
-    if (backward_ahead_ == Ahead::one || divided)
-      scattered = std::max(scattered, state[kChannel] + gather + late);
-    if (backward_ahead_ == Ahead::several) scattered = state[kScattered];
+    if (backward_ahead_ == Ahead::one && !divided) scattered = std::max(scattered, state[kChannel] + gather);
     Time arrival = state[kArrival];
     if (program_.scatters_in_flight == 0U && step.begin > 0 && !divided)
       arrival = std::max(arrival, scattered + gap(step.begin));
-    const Time gather_begins = backward_ahead_ != Ahead::none ? state[kNextGather]
-                               : divided                      ? std::max(state[kNextGather], arrival)
-                                                              : std::max(scattered, arrival);
+    const Time gather_begins =
+        backward_ahead_ != Ahead::none || divided ? state[kNextGather] : std::max(scattered, arrival);
     const Time gathered = gather_begins + gather;
     const Time begins = is_gathered ? std::max(arrival, gathered) : arrival;
     const Time ready = begins + workload_.gradients[step.end - 1].ready - starts_[step.begin];
     out[kNextGather] = gathered;
-    if (backward_ahead_ == Ahead::one) out[kNextGather] = std::max(divided ? gathered : scattered, arrival);
+    if (backward_ahead_ == Ahead::one && !divided) out[kNextGather] = std::max(scattered, arrival);
     out[kArrival] = ready;
     if (program_.scatters_in_flight == 1U && !divides(step.end)) out[kArrival] = std::max(ready, scattered);
     out[kArrival] += gap(step.end);
     out[kScattered] = std::max(ready, scattered) + step.scatter;
     Time channel = out[kNextGather];
     if (divided || backward_ahead_ == Ahead::several) channel = std::max(channel, state[kChannel] + gather);
-    if (divided && backward_ahead_ != Ahead::several) channel = std::max(channel, state[kScattered] - late);
     out[kChannel] = channel + step.scatter;
     if (!sums_) return;
-    const Time summed = std::max(
-        state[kSummed], backward_ahead_ == Ahead::one ? state[kSummedChannel] + gather + late : Time::zero());
+    const Time summed =
+        std::max(state[kSummed],
+                 backward_ahead_ == Ahead::one && !divided ? state[kSummedChannel] + gather : Time::zero());
     out[kSummed] = std::max(summed, out[kScattered]) + step.sum;
     out[kSummedChannel] = out[kChannel] + step.sum;
   }
