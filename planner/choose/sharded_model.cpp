@@ -135,17 +135,18 @@ class ShardedProblem {
   static constexpr std::uint32_t kProbed = 2;
   static constexpr std::uint32_t kAll = UINT32_MAX;
 
-  // From the first layer of the last group on, to the end of a forward pass that comes to it in time.
+  // These two last from the first layer of the last group to the end of a forward pass that comes to it in
+  // time.
   static constexpr std::size_t kForwardGathered = 0;  ///< ... from the issue of its gather; see add_forward()
   static constexpr std::size_t kForward = 1;          ///< ... from compute on
-  // Of the last backward pass.
+  // The next six are times in the last backward pass.
   static constexpr std::size_t kNextGather = 2;  ///< when the channel may begin the next group's gather
   static constexpr std::size_t kArrival = 3;     ///< when compute comes to the next group
   static constexpr std::size_t kScattered = 4;   ///< the last group's reduce-scatter ends, if compute decides
   static constexpr std::size_t kChannel = 5;     ///< ... if the next gather, less its own length, decides
   static constexpr std::size_t kSummed = 6;      ///< its sum over shard groups ends, if compute decides
   static constexpr std::size_t kSummedChannel = 7;  ///< ... if the next gather, less its own length, decides
-  // Of backward passes before the last.
+  // The next two are times in the backward passes before the last, which are alike.
   static constexpr std::size_t kEarlierNextGather = 8;
   static constexpr std::size_t kEarlierArrival = 9;
   static constexpr std::size_t kGroups = 10;  ///< their number, up to that of kept groups
