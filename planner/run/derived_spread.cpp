@@ -1,6 +1,5 @@
 #include "planner/run/derived_spread.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -8,7 +7,6 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "planner/cost/derived.hpp"
 #include "sim/draws.hpp"
 
 namespace planner {
@@ -49,23 +47,24 @@ core::CostCurve scaled(const core::CostCurve& curve, double by) {
 
 }  // namespace
 
-bool has_derived(const core::Network& network, std::int64_t workers, const Algorithm& algorithm) {
-  return std::any_of(kKinds.begin(), kKinds.end(), [&](CollectiveKind kind) {
-    return derived(network, workers, algorithm, kind).has_value();
-  });
+std::vector<DerivedRange> derived_ranges(const core::Network& network, std::int64_t workers,
+                                         const Algorithm& algorithm) {
+  std::vector<DerivedRange> out;
+  for (const CollectiveKind kind : kKinds)
+    if (auto found = derived(network, workers, algorithm, kind); found && !found->curve.points().empty())
+      out.push_back({.kind = kind, .cost = *std::move(found)});
+  return out;
 }
 
-void add_derived(core::Network& sampled, const core::Network& network, std::int64_t workers,
+void add_sampled(core::Network& sampled, const std::vector<DerivedRange>& ranges, std::int64_t workers,
                  const Algorithm& algorithm, std::uint64_t sample) {
-  for (const CollectiveKind kind : kKinds) {
-    const std::optional<DerivedCost> found = derived(network, workers, algorithm, kind);
-    if (!found || found->curve.points().empty()) continue;
-    sampled.measured.insert(sampled.measured.begin(), {.collective = kind,
-                                                       .algorithm = algorithm.name,
-                                                       .workers = workers,
-                                                       .curve = scaled(found->curve, factor(*found, sample)),
-                                                       .fit = {}});
-  }
+  for (const DerivedRange& range : ranges)
+    sampled.measured.insert(sampled.measured.begin(),
+                            {.collective = range.kind,
+                             .algorithm = algorithm.name,
+                             .workers = workers,
+                             .curve = scaled(range.cost.curve, factor(range.cost, sample)),
+                             .fit = {}});
 }
 
 }  // namespace planner

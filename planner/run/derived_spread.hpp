@@ -3,19 +3,26 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/network.hpp"
 #include "planner/cost/collectives.hpp"
+#include "planner/cost/derived.hpp"
 
 namespace planner {
 
-/// Whether any collective on this number of workers has a derived cost with a range.
-bool has_derived(const core::Network& network, std::int64_t workers, const Algorithm& algorithm);
+/// The derived costs, with a range, of collectives on this number of workers. Curves without points are left
+/// out.
+struct DerivedRange {
+  core::CollectiveKind kind = core::CollectiveKind::all_reduce;
+  DerivedCost cost;
+};
+std::vector<DerivedRange> derived_ranges(const core::Network& network, std::int64_t workers,
+                                         const Algorithm& algorithm);
 
-/// Adds curves to `sampled` in place of the derived costs of `network`, each multiplied by one lognormal
-/// factor, the same for all collectives, from a seed and the sample: 95 % of the factors lie in the range of
-/// the cost.
-void add_derived(core::Network& sampled, const core::Network& network, std::int64_t workers,
+/// Adds curves to `sampled` in place of these costs, each multiplied by one lognormal factor, the same for
+/// all collectives, from a seed and the sample: 95 % of the factors lie in the range of the cost.
+void add_sampled(core::Network& sampled, const std::vector<DerivedRange>& ranges, std::int64_t workers,
                  const Algorithm& algorithm, std::uint64_t sample);
 
 }  // namespace planner

@@ -12,12 +12,16 @@
 namespace planner {
 namespace {
 
-double iteration_us(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,
-                    std::uint64_t sample) {
+std::vector<DerivedRange> derived_ranges(const Setting& setting) {
+  return planner::derived_ranges(*setting.network, setting.costs.workers(), setting.costs.algorithm());
+}
+
+double iteration_us(const Setting& setting, const std::vector<DerivedRange>& derived,
+                    const Schedule& schedule, const CommunicationPlan& plan, std::uint64_t sample) {
   const core::Profile profile = sampled(*setting.workload.profile, sample);
   const std::int64_t workers = setting.costs.workers();
   core::Network network = sampled(*setting.network, workers, sample);
-  add_derived(network, *setting.network, workers, setting.costs.algorithm(), sample);
+  add_sampled(network, derived, workers, setting.costs.algorithm(), sample);
   const Setting then(profile, network, workers, setting.costs.algorithm(), setting.conditions);
   std::vector<TransferCost> transfers;
   transfers.reserve(plan.transfers.size());
@@ -30,24 +34,26 @@ double iteration_us(const Setting& setting, const Schedule& schedule, const Comm
 
 bool has_spread(const Setting& setting) {
   return varies(*setting.workload.profile) || varies(*setting.network, setting.costs.workers()) ||
-         has_derived(*setting.network, setting.costs.workers(), setting.costs.algorithm());
+         !derived_ranges(setting).empty();
 }
 
 double work_of(const Setting& setting, const Simulated& simulated) {
-  constexpr double kTask = 120;  // lowered and simulated
-  constexpr double kTime = 15;   // of a task on one worker
+  constexpr double kSample = 8000;  // inputs drawn and costs worked out, of a job of any size
+  constexpr double kTask = 120;     // lowered and simulated
+  constexpr double kTime = 15;      // of a task on one worker
   const auto tasks = static_cast<double>(simulated.lowered.graph.tasks().size());
-  if (!simulated.all_workers) return kTask * tasks;
-  return tasks * (kTask + kTime * static_cast<double>(setting.costs.workers())) +
+  if (!simulated.all_workers) return kSample + kTask * tasks;
+  return kSample + tasks * (kTask + kTime * static_cast<double>(setting.costs.workers())) +
          simulated.all_workers->message_work;
 }
 
 std::optional<Interval> interval(const Setting& setting, const Schedule& schedule, const Run& run,
                                  std::int64_t samples, const std::function<void(std::int64_t)>& progress) {
   if (!has_spread(setting)) return std::nullopt;
+  const std::vector<DerivedRange> derived = derived_ranges(setting);
   std::vector<double> values;
   for (std::int64_t sample = 0; sample < samples; ++sample) {
-    values.push_back(iteration_us(setting, schedule, run, static_cast<std::uint64_t>(sample)));
+    values.push_back(iteration_us(setting, derived, schedule, run, static_cast<std::uint64_t>(sample)));
     if (progress) progress(sample + 1);
   }
   std::sort(values.begin(), values.end());

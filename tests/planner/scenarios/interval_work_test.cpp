@@ -1,6 +1,7 @@
 // How many samples the prediction intervals of a scenario take: as many as a second allows, counted in steps.
 
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -13,24 +14,27 @@ namespace {
 
 using nlohmann::ordered_json;
 
+ordered_json scenario_on(std::int64_t workers) {
+  ordered_json network = support::network_json();
+  network["link"] = {{"alpha_us", 10}, {"beta_us_per_byte", 0.001}};
+  return {{"format", "fusewise.scenario"},
+          {"version", 1},
+          {"profile", support::profile_json({{{"name", "l"},
+                                              {"kind", "k"},
+                                              {"forward_us", 100},
+                                              {"backward_us", 200},
+                                              {"forward_spread_us", 10},
+                                              {"tensors", {{{"name", "t"}, {"elements", 1000}}}}}})},
+          {"network", network},
+          {"workers", {workers}},
+          {"schedules", {"wfbp"}}};
+}
+
 /// All workers differ by jitter, so that each of them is simulated: a sample takes about as many steps as 15
 /// times the tasks of all workers.
 Results results_on(std::int64_t workers, const RunOptions& options = {}) {
-  ordered_json network = support::network_json();
-  network["link"] = {{"alpha_us", 10}, {"beta_us_per_byte", 0.001}};
-  ordered_json scenario = {
-      {"format", "fusewise.scenario"},
-      {"version", 1},
-      {"profile", support::profile_json({{{"name", "l"},
-                                          {"kind", "k"},
-                                          {"forward_us", 100},
-                                          {"backward_us", 200},
-                                          {"forward_spread_us", 10},
-                                          {"tensors", {{{"name", "t"}, {"elements", 1000}}}}}})},
-      {"network", network},
-      {"workers", {workers}},
-      {"schedules", {"wfbp"}},
-      {"jitter", {{"distribution", "lognormal"}, {"sigma", 0.1}, {"seed", 1}}}};
+  ordered_json scenario = scenario_on(workers);
+  scenario["jitter"] = {{"distribution", "lognormal"}, {"sigma", 0.1}, {"seed", 1}};
   return run(read_scenario(core::Field::parse(scenario.dump(), "s.json")), options);
 }
 
@@ -52,6 +56,19 @@ TEST_CASE("intervals: samples are fewer where one takes longer, and none is take
   CHECK(too_many.warnings[0].starts_with(
       "1000000 workers, schedule 'wfbp': no interval, as 40 simulations of "));
   CHECK(too_many.warnings[0].ends_with(" steps are too many; --samples 40 makes it"));
+}
+
+TEST_CASE("intervals: thousands of short simulations are too many, too, as each has costs of its own") {
+  constexpr std::size_t kMany = 5000;
+  ordered_json scenario = scenario_on(4);
+  scenario["workers"] = {2, 3, 4, 5};
+  const auto has_interval = [&](std::size_t entries) {
+    scenario["schedules"] = std::vector<std::string>(entries, "wfbp");
+    const auto results = run(read_scenario(core::Field::parse(scenario.dump(), "s.json")), {});
+    return results.entries.back().interval.has_value();
+  };
+  CHECK(has_interval(2));
+  CHECK(!has_interval(kMany));
 }
 
 TEST_CASE("intervals: a number of samples that was asked for is taken, and 0 takes none") {
