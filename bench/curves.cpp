@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 
 #include "core/bundled.hpp"
-#include "planner/cost/derived.hpp"
+#include "planner/cost/extrapolate.hpp"
 #include "profiler/traces/import.hpp"
 
 namespace {

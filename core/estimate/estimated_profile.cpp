@@ -1,6 +1,7 @@
 #include "core/estimate/estimated_profile.hpp"
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/bundled.hpp"
@@ -9,6 +10,7 @@
 #include "core/estimate/estimate.hpp"
 #include "core/host_stream.hpp"
 #include "core/limits.hpp"
+#include "core/model/divided.hpp"
 #include "core/model/model.hpp"
 
 namespace core {
@@ -27,11 +29,16 @@ Device read_device(const Field& field) {
   return *device(field.one_of(known));
 }
 
-core::Model read_model_of(const Field& field) {
+core::Model read_model_of(const Field& field, const ModelDivision& division) {
   core::ModelOptions options;
   if (const auto length = field.find("sequence_length"))
     options.sequence_length = length->integer(1, kMaxSequence);
-  return core::read_model(core::follow_model(field.at("estimate")), options);
+  core::Model model = core::read_model(core::follow_model(field.at("estimate")), options);
+  try {
+    return divided(std::move(model), division);
+  } catch (const core::Unsupported& problem) {
+    field.at("estimate").expected(problem.expected(), problem.got());
+  }
 }
 
 EstimateOptions read_options(const Field& field) {
@@ -45,12 +52,12 @@ EstimateOptions read_options(const Field& field) {
   return out;
 }
 
-Profile read_estimate(const Field& field) {
+Profile read_estimate(const Field& field, const ModelDivision& division) {
   field.allow_only(
       {"estimate", "device", "batch_size", "dtype", "sequence_length", "compute_us", "forward_share"});
   const Device device = read_device(field.at("device"));
   const EstimateOptions options = read_options(field);
-  const core::Model model = read_model_of(field);
+  const core::Model model = read_model_of(field, division);
   try {
     return estimate(model, device, options);
   } catch (const core::InputError& error) {
@@ -60,9 +67,11 @@ Profile read_estimate(const Field& field) {
 
 }  // namespace
 
-Profile read_or_estimate_profile(const Field& field) {
-  const bool is_option = field.is_object() && field.has("estimate");
-  return is_option ? read_estimate(field) : with_host_stream(read_profile(follow_profile(field)));
+bool asks_for_estimate(const Field& field) { return field.is_object() && field.has("estimate"); }
+
+Profile read_or_estimate_profile(const Field& field, const ModelDivision& division) {
+  return asks_for_estimate(field) ? read_estimate(field, division)
+                                  : with_host_stream(read_profile(follow_profile(field)));
 }
 
 }  // namespace core

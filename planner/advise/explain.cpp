@@ -237,8 +237,8 @@ double least_us(const TransferCost& transfer, core::CollectiveKind kind, std::in
 /// The least time for which all bytes keep the channel longer than compute can hide. Reduce-scatters hide
 /// under backward and all-gathers under forward alone, as in equation 6 of DeAR; an all-reduce hides under
 /// both.
-double least_exposed_us(const CommunicationPlan& plan, std::int64_t bytes, double forward_us,
-                        double backward_us) {
+double least_exposed_us(const CommunicationPlan& plan, std::int64_t bytes, double micro_batches,
+                        double forward_us, double backward_us) {
   using core::CollectiveKind;
   const auto least = [&](CollectiveKind kind) {
     double out = std::numeric_limits<double>::infinity();
@@ -248,7 +248,8 @@ double least_exposed_us(const CommunicationPlan& plan, std::int64_t bytes, doubl
   const CollectiveKind first = plan.program.ops.front().kind;
   if (first == CollectiveKind::all_reduce)
     return std::max(0.0, least(CollectiveKind::all_reduce) - forward_us - backward_us);
-  const double reducing = least(CollectiveKind::reduce_scatter);
+  const double reducing =
+      (plan.program.reduces_each_batch ? micro_batches : 1) * least(CollectiveKind::reduce_scatter);
   const double gathering = least(CollectiveKind::all_gather);
   if (first == CollectiveKind::all_gather)
     return std::max(0.0, reducing + gathering - forward_us - backward_us);
@@ -269,7 +270,7 @@ std::optional<double> s_max(const Setting& setting, const CommunicationPlan& pla
   const double backward = passes * sim::to_us(setting.workload.backward_total);
   const double all = forward + backward + conditions.optimizer_us + conditions.lars_us + conditions.lamb_us +
                      (conditions.read_is_overlapped ? 0 : conditions.read_us);
-  return workers * all / (all + least_exposed_us(plan, setting.workload.bytes(), forward, backward));
+  return workers * all / (all + least_exposed_us(plan, setting.workload.bytes(), passes, forward, backward));
 }
 
 // ---- compression

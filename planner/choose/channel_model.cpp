@@ -28,7 +28,6 @@ class ChannelProblem {
  public:
   static constexpr std::size_t kStates = kCoding == Codec::none ? 1 : kCoding == Codec::encode ? 2 : 4;
   using State = ParetoState<kStates>;
-  static constexpr int kSlackCounts = 1;
   using Step = ChannelStep;
 
   ChannelProblem(const IterationSpec& spec, bool after_backward)
@@ -45,6 +44,7 @@ class ChannelProblem {
     min_encoded_ = min_encoding_before(spec_);
   }
 
+  static std::int64_t slack_counts() { return 1; }
   std::uint32_t count() const { return spec_.workload.gradient_count(); }
   std::uint32_t transfers() const { return static_cast<std::uint32_t>(spec_.transfers.size()); }
   static State start() { return {}; }

@@ -45,6 +45,7 @@ std::unique_ptr<IterationModel> make_model(const IterationSpec& spec) {
   if (program.by_layer) return by_layer_model(spec);
   if (program.has_passes()) return sharded_model(spec);
   program.sharding = Sharding::nothing;  // what a worker holds takes no time
+  const bool is_reduced_once = !std::exchange(program.reduces_each_batch, false) || spec.waited_batches == 0;
   const bool is_waiting = std::exchange(program.prefetch, std::nullopt).has_value();
   const auto is = [&](std::vector<Op> ops, Update update) {
     Program other;
@@ -57,8 +58,8 @@ std::unique_ptr<IterationModel> make_model(const IterationSpec& spec) {
   const Op scattered = {CollectiveKind::reduce_scatter, 0, Issue::gradients, Delivers::nothing};
   const Op gathered = {CollectiveKind::all_gather, 0, Issue::updated, Delivers::next_iteration};
   const Op gathered_later = {CollectiveKind::all_gather, 0, Issue::drained, Delivers::own_layers};
-  if (is({reduced}, Update::at_once)) return channel_model(spec, false);
-  if (is({reduced_later}, Update::at_once)) return channel_model(spec, true);
+  if (is_reduced_once && is({reduced}, Update::at_once)) return channel_model(spec, false);
+  if (is_reduced_once && is({reduced_later}, Update::at_once)) return channel_model(spec, true);
   if (is({scattered, gathered}, Update::at_once)) return two_phase_model(spec, false);
   if (is({scattered, gathered_later}, Update::by_group))
     return is_waiting ? waiting_gathers_model(spec) : two_phase_model(spec, true);

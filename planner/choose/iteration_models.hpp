@@ -33,6 +33,9 @@ std::unique_ptr<IterationModel> one_gather_ahead_model(const IterationSpec& spec
 /// of sharded_model.cpp is reached, as it is by whole layers, unless more groups are gathered ahead than one.
 std::unique_ptr<IterationModel> sharded_model(const IterationSpec& spec);
 
+/// The bound of sharded_model(): its value of any groups is at most what their simulation takes.
+std::unique_ptr<IterationModel> sharded_bound(const IterationSpec& spec);
+
 /// A channel that goes by layer: simulated.
 std::unique_ptr<IterationModel> by_layer_model(const IterationSpec& spec);
 

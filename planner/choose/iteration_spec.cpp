@@ -54,6 +54,7 @@ IterationSpec::IterationSpec(const Setting& its_setting, const Pipeline& its_pip
       pipeline(its_pipeline),
       options(its_options),
       transfers(std::move(its_transfers)),
+      waited_batches(program(1).reduces_each_batch ? setting.conditions.accumulation_steps - 1 : 0),
       in_partitions(is_in_partitions) {
   for (const TransferCost& transfer : transfers) check_planning(*this, transfer);
 }

@@ -31,6 +31,8 @@ struct IterationSpec {
   PipelineOptions options;
   std::vector<TransferCost> transfers;  ///< the transfers that a group may use; the first is the schedule's
                                         ///< own
+  /// The number of micro-batches whose gradients are reduced while the next one waits.
+  std::int64_t waited_batches;
   bool in_partitions;  ///< whether the only grouping is the one in partitions of `options.partition_bytes`
 
   Program program(std::size_t groups) const {

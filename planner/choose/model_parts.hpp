@@ -42,17 +42,22 @@ std::vector<sim::Time> ready_times(const Workload& workload, bool after_backward
 std::vector<sim::Time> forward_and_updates(const IterationSpec& spec);
 
 /// The time until backward and the reduce-scatters have ended, and the time after that; excludes LARS between
-/// them.
+/// them. Where each micro-batch reduces its gradients, all of them drain in the same time, and the sum has
+/// what those before the last take beyond their backward pass.
 struct Phases {
   sim::Time drained{};
   sim::Time forward{};
 
-  sim::Time sum(const IterationSpec& spec) const { return drained + spec.extras.lars + forward; }
+  sim::Time sum(const IterationSpec& spec) const {
+    return drained + spec.extras.lars + forward +
+           spec.waited_batches * (drained - spec.workload.backward_total);
+  }
 
   /// How long each phase may be in an iteration of `value` if these are the least.
   Phases longest(const IterationSpec& spec, sim::Time value) const {
-    const sim::Time both = value - spec.extras.lars;
-    return {.drained = both - forward, .forward = both - drained};
+    const sim::Time both = value - spec.extras.lars + spec.waited_batches * spec.workload.backward_total;
+    return {.drained = (both - forward) / (1 + spec.waited_batches),
+            .forward = both - (1 + spec.waited_batches) * drained};
   }
 };
 

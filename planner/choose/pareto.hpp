@@ -50,7 +50,7 @@ struct OptimalGroups {
 ///                                                the rest
 ///   std::optional<ParetoState> latest(state, step)   the greatest state that extend() keeps within this
 ///                                                one; none if there is none
-///   static constexpr int kSlackCounts            bound on the growth of the value, as a multiple of a slack
+///   std::int64_t slack_counts()                  bound on the growth of the value, as a multiple of a slack
 ///                                                that is added to every time of a state
 ///   ParetoState latest_end(state, value)         the greatest state at the last cut, not below this one of
 ///                                                that value, whose value is not greater
@@ -137,10 +137,11 @@ class ParetoSearch {
     for (const double share : {1e-2, 3e-3, 1e-3, 3e-4}) {
       if (min_possible_ == best_.value) return;
       const double max_off = share * static_cast<double>(best_.value.count());
-      slack_ = sim::Time(static_cast<std::int64_t>(max_off / problem_.count() / Problem::kSlackCounts));
+      slack_ = sim::Time(static_cast<std::int64_t>(max_off / problem_.count() /
+                                                   static_cast<double>(problem_.slack_counts())));
       min_dropped_ = sim::Time::max();
       find<Aim::value>(max_kept_);
-      const std::int64_t off = slack_.count() * problem_.count() * Problem::kSlackCounts;
+      const std::int64_t off = slack_.count() * problem_.count() * problem_.slack_counts();
       slack_ = sim::Time::zero();
       if (min_dropped_ < best_.value) return;
       min_possible_ = std::max(min_possible_, best_.value - sim::Time(off));

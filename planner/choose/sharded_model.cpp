@@ -410,9 +410,12 @@ std::vector<Groups> starts(const Workload& workload) {
 
 }  // namespace
 
+std::unique_ptr<IterationModel> sharded_bound(const IterationSpec& spec) {
+  return std::make_unique<Bound>(spec);
+}
+
 std::unique_ptr<IterationModel> sharded_model(const IterationSpec& spec) {
-  return simulated_model(spec, std::make_unique<Bound>(spec), starts(spec.workload),
-                         two_phase_model(spec, true));
+  return simulated_model(spec, sharded_bound(spec), starts(spec.workload), two_phase_model(spec, true));
 }
 
 }  // namespace planner

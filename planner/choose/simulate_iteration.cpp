@@ -1,7 +1,5 @@
 #include "planner/choose/simulate_iteration.hpp"
 
-#include <algorithm>
-
 #include "planner/graph/lower.hpp"
 #include "sim/simulate.hpp"
 
@@ -13,10 +11,8 @@ namespace {
 
 Time simulated(const IterationSpec& spec, const Groups& groups) {
   const Program program = spec.program(groups.size());
-  const bool in_passes = std::any_of(program.ops.begin(), program.ops.end(), [](const Op& op) {
-    return op.issue == Issue::forward || op.issue == Issue::backward;
-  });
-  const std::int64_t further = in_passes ? spec.setting.conditions.accumulation_steps - 1 : 0;
+  const std::int64_t further =
+      program.sends_in_each_batch() ? spec.setting.conditions.accumulation_steps - 1 : 0;
   const Lowered lowered = lower({.workload = spec.workload,
                                  .transfers = spec.transfers,
                                  .program = program,

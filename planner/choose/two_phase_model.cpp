@@ -28,7 +28,6 @@ class TwoPhaseProblem {
  public:
   static constexpr std::size_t kStates = kCodes ? 4 : 2;
   using State = ParetoState<kStates>;
-  static constexpr int kSlackCounts = 2;  // both phases may be late
   using Step = TwoPhaseStep;
 
   TwoPhaseProblem(const IterationSpec& spec, bool overlap_gather)
@@ -45,6 +44,7 @@ class TwoPhaseProblem {
     min_decoding_ = min_decoding(spec_);
   }
 
+  std::int64_t slack_counts() const { return 2 + spec_.waited_batches; }  // all phases may be late
   std::uint32_t count() const { return spec_.workload.gradient_count(); }
   std::uint32_t transfers() const { return static_cast<std::uint32_t>(spec_.transfers.size()); }
   static State start() { return {}; }
@@ -178,7 +178,8 @@ std::unique_ptr<IterationModel> unslowed(const IterationSpec& spec, bool overlap
 
 std::unique_ptr<IterationModel> two_phase_model(const IterationSpec& spec, bool overlap_gather) {
   if (!spec.slows()) return unslowed(spec, overlap_gather);
-  if (overlap_gather || any_decodes(spec)) return simulated_model(spec, unslowed(spec, overlap_gather));
+  if (overlap_gather || any_decodes(spec) || spec.waited_batches > 0)
+    return simulated_model(spec, unslowed(spec, overlap_gather));
   return slowed_model(spec, false, true);
 }
 

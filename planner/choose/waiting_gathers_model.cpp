@@ -30,7 +30,6 @@ class WaitingProblem {
  public:
   static constexpr std::size_t kStates = 3;
   using State = ParetoState<kStates>;
-  static constexpr int kSlackCounts = 2;  // both phases may be late
   using Step = WaitingStep;
 
   explicit WaitingProblem(const IterationSpec& spec)
@@ -43,6 +42,7 @@ class WaitingProblem {
     min_gathering_ = min_channel_time(spec_, CollectiveKind::all_gather);
   }
 
+  std::int64_t slack_counts() const { return 2 + spec_.waited_batches; }  // all phases may be late
   std::uint32_t count() const { return spec_.workload.gradient_count(); }
   std::uint32_t transfers() const { return static_cast<std::uint32_t>(spec_.transfers.size()); }
   static State start() { return {}; }

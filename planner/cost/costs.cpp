@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "planner/cost/derived.hpp"
+#include "planner/cost/line_rate.hpp"
 
 namespace planner {
 namespace {

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
-#include "planner/cost/derived.hpp"
 
 namespace planner {
 namespace {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "planner/cost/derived.hpp"
+#include "planner/cost/line_rate.hpp"
 #include "planner/cost/placement.hpp"
 
 namespace planner {

@@ -34,7 +34,9 @@ class ForGradients {
       writer_.begin_iteration(i);
       forward_of_first_micro_batch();
       if (carries_) writer_.mark_compute();
-      rest_of_iteration();
+      further_micro_batches();
+      backward(0);
+      communicate();
       if (!carries_) writer_.mark();
     }
     if (!carries_) return;
@@ -53,41 +55,57 @@ class ForGradients {
     }
   }
 
-  void rest_of_iteration() {
-    for (WorkerTasks& at : writer_.workers()) further_micro_batches(at);
-    collectives_.begin_backward();
-    if (has_one_in_flight())
-      backward_with_one_in_flight();
-    else
-      for (WorkerTasks& at : writer_.workers()) backward_of_last_micro_batch(at);
-    communicate();
-  }
-
   bool has_one_in_flight() const { return writer_.program().one_in_flight && writer_.communicates(); }
 
-  void further_micro_batches(WorkerTasks& at) {
+  /// The backward passes of all micro-batches but the last, each with the forward pass after it.
+  void further_micro_batches() {
     for (std::uint32_t batch = 1; batch < writer_.job().micro_batches; ++batch) {
-      writer_.compute(at, Kind::micro_batch_backward, batch - 1, writer_.workload().backward_total);
-      writer_.compute(at, Kind::micro_batch_forward, batch, writer_.workload().forward_total);
+      if (writer_.program().reduces_each_batch) {
+        backward(writer_.job().micro_batches - batch);
+        reduce();
+        forward(batch);
+        continue;
+      }
+      for (WorkerTasks& at : writer_.workers()) {
+        writer_.compute(at, Kind::micro_batch_backward, batch - 1, writer_.workload().backward_total);
+        writer_.compute(at, Kind::micro_batch_forward, batch, writer_.workload().forward_total);
+      }
     }
   }
 
-  void backward_of_last_micro_batch(WorkerTasks& at) {
+  void forward(std::uint32_t batch) {
+    const auto layers = static_cast<std::uint32_t>(writer_.workload().forward.size());
+    for (WorkerTasks& at : writer_.workers())
+      for (std::uint32_t layer = 0; layer < layers; ++layer)
+        writer_.compute(at, Kind::forward, batch * layers + layer, writer_.workload().forward[layer]);
+  }
+
+  /// The last micro-batch has `before_last` 0.
+  void backward(std::uint32_t before_last) {
+    const auto first_item = before_last * static_cast<std::uint32_t>(writer_.workload().backward.size());
+    collectives_.begin_backward();
+    if (has_one_in_flight())
+      backward_with_one_in_flight(first_item);
+    else
+      for (WorkerTasks& at : writer_.workers()) backward_of(at, first_item);
+  }
+
+  void backward_of(WorkerTasks& at, std::uint32_t first_item) {
     CollectiveWriter::note_backward_begin(at);
     for (std::uint32_t step = 0; step < writer_.workload().backward.size(); ++step) {
-      collectives_.backward(at, step, step);
+      collectives_.backward(at, step, first_item + step);
       for (const std::uint32_t group : collectives_.groups_after(step)) collectives_.encode(at, group);
     }
     for (const std::uint32_t group : collectives_.groups_after_backward()) collectives_.encode(at, group);
   }
 
   /// Backward waits for collectives, so these are written among its steps, all but the last group's.
-  void backward_with_one_in_flight() {
+  void backward_with_one_in_flight(std::uint32_t first_item) {
     std::optional<sim::TaskId> in_flight;
     const auto op = writer_.program().ops.begin();  // the collectives of gradients come first, group by group
     for (WorkerTasks& at : writer_.workers()) CollectiveWriter::note_backward_begin(at);
     for (std::uint32_t step = 0; step < writer_.workload().backward.size(); ++step) {
-      for (WorkerTasks& at : writer_.workers()) collectives_.backward(at, step, step);
+      for (WorkerTasks& at : writer_.workers()) collectives_.backward(at, step, first_item + step);
       for (const std::uint32_t group : collectives_.groups_after(step)) {
         for (WorkerTasks& at : writer_.workers()) {
           collectives_.encode(at, group);
@@ -103,6 +121,15 @@ class ForGradients {
   bool is_written(const Op& op) const {
     return has_one_in_flight() && op.issue == Issue::gradients &&
            writer_.job().groups[op.group].end < writer_.workload().gradient_count();
+  }
+
+  /// The collectives of gradients of a micro-batch before the last. The next one waits for them.
+  void reduce() {
+    if (!writer_.communicates()) return;
+    for (const Op& op : writer_.program().ops)
+      if ((op.issue == Issue::gradients || op.issue == Issue::backward_end) && !is_written(op))
+        collectives_.add(op);
+    writer_.await_channel();
   }
 
   void communicate() {

@@ -75,7 +75,7 @@ class ForPasses {
         if (step == 0) CollectiveWriter::note_backward_begin(at);
         collectives_.backward(at, step, before_last * steps + step);
       }
-      if (before_last > 0 && !writer_.program().scatters_each_batch) continue;
+      if (before_last > 0 && !writer_.program().reduces_each_batch) continue;
       for (const std::uint32_t group : collectives_.groups_after(step)) scatter(group);
     }
     if (before_last > 0) await_scatters();

@@ -26,7 +26,7 @@ GraphWriter::GraphWriter(const Job& job)
   std::size_t ops = 0;
   for (const Op& op : job.program.ops) ops += job.program.runs(op, job.micro_batches);
   // with collectives of its own each micro-batch is written layer by layer
-  const std::size_t passes = job.program.has_passes() ? job.micro_batches : 1;
+  const std::size_t passes = job.program.sends_in_each_batch() ? job.micro_batches : 1;
   const std::size_t per_worker = passes * (job.workload.forward.size() + job.workload.backward.size()) +
                                  2 * job.groups.size() + 2 * std::size_t{job.micro_batches} + 4;
   const std::size_t tasks = (per_worker * job.workers.size() + 2 * ops) * (job.iterations + 1);

@@ -78,7 +78,6 @@ class Runner {
       out_.stages.push_back(metrics_of(stage));
     note_memory();
     note_bubbles();
-    warn_of_whole_model();
     summarize();
     return std::move(out_);
   }
@@ -90,7 +89,11 @@ class Runner {
     if (!schedule_.compressor.is_none())
       throw core::Unsupported("no compression, with the key parallel", schedule_.compressor.name,
                               "/schedules");
-    check_program(schedule_.pipeline->program(1, schedule_.options));
+    const Program program = schedule_.pipeline->program(1, schedule_.options);
+    check_program(program);
+    if (program.reduces_each_batch && parallel_.stages.micro_batches > 1)
+      throw core::Unsupported("gradients that are reduced once, beside several micro-batches of parallel",
+                              "stage 2, which reduces them in each", "/schedules");
     check_experts();
     constexpr double kMaxPasses = 1e6;  // some seconds, and 500 MB
     const double passes =
@@ -115,18 +118,6 @@ class Runner {
     if (!any)
       throw core::Unsupported("tensors of experts, in layers of kind experts or named by expert_tensors",
                               "none", "/parallel/expert");
-  }
-
-  /// A model file describes the whole model, so an estimate of it has more than a worker's share.
-  void warn_of_whole_model() {
-    if (profile_.origin.kind != core::OriginKind::estimated) return;
-    if (parallel_.tensor == 1 && parallel_.expert == 1) return;
-    const std::string text = fmt::format(
-        "the estimated profile of '{}' is taken as that of one worker; tensor {} and expert {} do not divide "
-        "its "
-        "tensors and times",
-        core::printable(profile_.model), parallel_.tensor, parallel_.expert);
-    out_.warnings.push_back({.subject = text, .weight = 0, .text = text});
   }
 
   // ---- groups of tensors

@@ -85,23 +85,30 @@ struct Program {
   /// Whether parameters that were gathered for a pass are released after the backward pass of each
   /// micro-batch but the last. If not, forward gathers in the first micro-batch alone.
   bool releases_between_batches = true;
-  /// With collectives for passes: whether the gradients of each micro-batch are scattered, and the next
-  /// micro-batch waits for that; otherwise only those of the last one are.
-  bool scatters_each_batch = false;
+  /// Whether the gradients of each micro-batch are reduced, and the next micro-batch waits for that;
+  /// otherwise only those of the last one are.
+  bool reduces_each_batch = false;
   Sharding sharding = Sharding::nothing;
   bool operator==(const Program&) const = default;
 
-  /// Whether micro-batches have collectives of their own.
+  /// Whether parameters are gathered for the passes of micro-batches.
   bool has_passes() const {
     return std::any_of(ops.begin(), ops.end(), [](const Op& op) {
       return op.issue == Issue::forward || op.issue == Issue::backward;
     });
   }
+  /// Whether micro-batches other than the last may have collectives. Such micro-batches are written layer by
+  /// layer.
+  bool sends_in_each_batch() const { return has_passes() || reduces_each_batch; }
   /// The number of times that an op runs in an iteration with this number of micro-batches.
   std::uint32_t runs(const Op& op, std::uint32_t micro_batches) const {
-    if (op.issue == Issue::backward) return micro_batches;
-    const bool is_in_each = op.issue == Issue::forward ? releases_between_batches : scatters_each_batch;
-    return is_in_each ? micro_batches : 1;
+    switch (op.issue) {
+      case Issue::backward: return micro_batches;
+      case Issue::forward: return releases_between_batches ? micro_batches : 1;
+      case Issue::drained:
+      case Issue::updated: return 1;
+      default: return reduces_each_batch ? micro_batches : 1;
+    }
   }
   /// Whether a second channel carries collectives between shard groups.
   bool has_channel_between() const {
@@ -118,7 +125,8 @@ constexpr std::string_view kNode = "node";
 /// A pipeline's own keys in a schedule.
 struct PipelineOptions {
   bool overlap_gather = true;  ///< zero: gather the parameters during the next forward pass
-  std::int64_t stage = 1;      ///< zero: 2 if gradients are dropped but for the worker's share
+  /// zero: with 2, gradients are dropped but for the worker's share, so that each micro-batch reduces its own
+  std::int64_t stage = 1;
   /// dear: all-gathers issued beyond those waited for; sharded: groups gathered ahead. If absent: unlimited
   /// in dear, 1 in sharded.
   std::optional<std::uint32_t> prefetch = {};

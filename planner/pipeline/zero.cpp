@@ -1,5 +1,6 @@
 // ZeRO-1/2 (DeepSpeed, Megatron's distributed optimizer): reduce-scatter during backward, each worker updates
-// its shard, then the parameters are gathered, before the next forward pass or during it.
+// its shard, then the parameters are gathered, before the next forward pass or during it. With stage 2 whole
+// gradients are not kept between micro-batches, so that each of these reduces its own.
 
 #include <array>
 
@@ -29,6 +30,7 @@ Program collectives(std::uint32_t groups, const PipelineOptions& options) {
 
 Program program(std::uint32_t groups, const PipelineOptions& options) {
   Program program = collectives(groups, options);
+  program.reduces_each_batch = options.stage == 2;
   program.sharding = options.stage == 2 ? Sharding::gradients : Sharding::optimizer;
   return program;
 }

@@ -197,7 +197,7 @@ class Accounts {
       case Kind::forward: forward(label.item % layers, span); break;
       case Kind::backward: {
         const auto steps = static_cast<std::uint32_t>(workload().backward.size());
-        backward(label.item % steps, label.item < steps, span);
+        backward(label.item % steps, label.item < steps || executable_.program.reduces_each_batch, span);
         break;
       }
       case Kind::micro_batch_forward: hold_pass(span.start); break;
@@ -225,14 +225,14 @@ class Accounts {
     for (const std::uint32_t group : last_in_forward_[layer]) gathered_.until(group, span.end);
   }
 
-  void backward(std::uint32_t step, bool of_last_micro_batch, const sim::Span& span) {
+  void backward(std::uint32_t step, bool is_reduced, const sim::Span& span) {
     for (const std::uint32_t gradient : yielded_[step]) hold_gradient(gradient, span.start);
     const std::uint32_t layer = workload().backward[step].layer;
     if (step == 0 || workload().backward[step - 1].layer != layer)
       for (std::uint32_t i = dropped_from_[layer]; i < layer; ++i) hold_activation(i, span.start);
     activations_.until(layer, span.end);
     for (const std::uint32_t group : last_in_backward_[step]) gathered_.until(group, span.end);
-    if (!of_last_micro_batch) return;
+    if (!is_reduced) return;
     for (const std::uint32_t group : ready_[step]) ready(group, span.end);
   }
 

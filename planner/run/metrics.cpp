@@ -23,7 +23,9 @@ Busy busy_when_alike(const Setting& setting, const CommunicationPlan& plan) {
               .update = setting.extras.update + setting.extras.lars};
   for (const Group& group : plan.groups) {
     const TransferCost& transfer = plan.transfers[group.transfer];
-    if (transfer.encodes()) out.encode += transfer.encode(payload_of(setting.workload, group));
+    if (transfer.encodes())
+      out.encode += (plan.program.reduces_each_batch ? steps : 1) *
+                    transfer.encode(payload_of(setting.workload, group));
     if (transfer.decodes()) out.decode += transfer.decode(payload_of(setting.workload, group));
   }
   return out;

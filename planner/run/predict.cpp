@@ -16,12 +16,6 @@ namespace {
 std::vector<Warning> warnings_of(const Setting& setting, const Schedule& schedule,
                                  const CommunicationPlan& plan, std::vector<Warning> warnings) {
   for (Warning& warning : cost_warnings(setting, plan)) warnings.push_back(std::move(warning));
-  if (schedule.options.stage == 2 && setting.conditions.accumulation_steps > 1) {
-    const std::string text =
-        "stage 2: frameworks reduce the gradients of every micro-batch; here only those of the last one "
-        "travel, and whole gradients are held until then";
-    warnings.push_back({.subject = text, .weight = 0, .text = text});
-  }
   if ((schedule.options.shard_workers || schedule.options.shard_level) &&
       !plan.program.has_channel_between() && setting.costs.workers() > 1) {
     const std::string text =

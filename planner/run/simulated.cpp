@@ -31,7 +31,8 @@ double communication_us(const Setting& setting, const CommunicationPlan& plan) {
   for (const Group& group : plan.groups) {
     const TransferCost& transfer = transfers[group.transfer];
     if (transfer.encodes() || transfer.decodes())
-      us += transfer.encode_us(payload_of(setting.workload, group)) +
+      us += (plan.program.reduces_each_batch ? steps : 1) *
+                transfer.encode_us(payload_of(setting.workload, group)) +
             transfer.decode_us(payload_of(setting.workload, group));
     last_tick = std::max(last_tick, sim::to_us(group.tick));
   }

@@ -204,9 +204,13 @@ std::vector<planner::Schedule> read_schedules(const Field& field, const Conditio
 
 /// Approximate number of tasks per iteration.
 double tasks_per_worker(const Scenario& scenario) {
-  return 2.0 * static_cast<double>(scenario.profile.layers.size()) +
-         3.0 * static_cast<double>(core::tensor_count(scenario.profile)) +
-         2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
+  const auto micro_batches = static_cast<double>(scenario.conditions.accumulation_steps);
+  const bool by_layer = std::ranges::any_of(scenario.schedules, [](const planner::Schedule& schedule) {
+    return schedule.pipeline->program(1, schedule.options).sends_in_each_batch();
+  });
+  const double one_batch = 2.0 * static_cast<double>(scenario.profile.layers.size()) +
+                           3.0 * static_cast<double>(core::tensor_count(scenario.profile));
+  return (by_layer ? micro_batches : 1) * one_batch + 2 * micro_batches;
 }
 
 /// The limit of tasks. If workers differ, each is simulated; if compute and channel also slow each other
@@ -387,9 +391,13 @@ Scenario read_scenario(const Field& field, bool takes_parallel) {
                     "parallel", "recompute"});
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
+  const std::optional<planner::Parallel> parallel = read_parallel_of(field, takes_parallel);
+  const core::ModelDivision division =
+      parallel ? core::ModelDivision{.tensor = parallel->tensor, .expert = parallel->expert}
+               : core::ModelDivision{};
   Scenario scenario = {
       .name = name ? name->text() : "",
-      .profile = core::read_or_estimate_profile(field.at("profile")),
+      .profile = core::read_or_estimate_profile(field.at("profile"), division),
       .network = read_network_of(field),
       .workers = read_workers(field.at("workers")),
       .schedules = {},
@@ -399,7 +407,7 @@ Scenario read_scenario(const Field& field, bool takes_parallel) {
   add_iteration_of_profile(field, scenario);
   if (!field.has("overlap") && can_slow(scenario.conditions))
     scenario.conditions.overlap = overlap_of_profile(field);
-  scenario.parallel = read_parallel_of(field, takes_parallel);
+  scenario.parallel = parallel;
   scenario.schedules = read_schedules(field, scenario.conditions);
   check_conditions(field, scenario);
   check_size(field, scenario);

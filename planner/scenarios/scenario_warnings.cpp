@@ -1,11 +1,14 @@
 // What a scenario leaves out, and which of its settings have no effect.
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "core/bundled.hpp"
+#include "core/estimate/estimated_profile.hpp"
+#include "core/printable.hpp"
 #include "planner/scenarios/scenario.hpp"
 
 namespace scenarios {
@@ -64,11 +67,29 @@ void warn_of_megatron(const Scenario& scenario, std::vector<std::string>& out) {
   }
 }
 
+/// What an estimate knows of workers that divide layers and experts.
+void warn_of_division(const Scenario& scenario, std::vector<std::string>& out) {
+  if (!scenario.parallel || scenario.profile.origin.kind != core::OriginKind::estimated) return;
+  const auto [tensor, expert] = std::pair(scenario.parallel->tensor, scenario.parallel->expert);
+  if (tensor == 1 && expert == 1) return;
+  if (core::asks_for_estimate(scenario.file.at("profile")))
+    out.push_back(fmt::format(
+        "the estimated times of '{}' are those of one worker of tensor {} and expert {}, without the "
+        "collectives of these groups",
+        core::printable(scenario.profile.model), tensor, expert));
+  else
+    out.push_back(
+        fmt::format("the estimated profile of '{}' is taken as that of one worker; tensor {} and expert {} "
+                    "divide a model that the scenario itself estimates: \"profile\": {{\"estimate\": ...}}",
+                    core::printable(scenario.profile.model), tensor, expert));
+}
+
 }  // namespace
 
 std::vector<std::string> warnings_about(const Scenario& scenario) {
   std::vector<std::string> out = left_out(scenario);
   warn_of_megatron(scenario, out);
+  warn_of_division(scenario, out);
   if (overlap_of_profile(scenario.file).slows() && !can_slow(scenario.conditions))
     out.emplace_back(
         "the profile's overlap slow-down is left out: it goes with fidelity closed, without failures, with "

@@ -9,7 +9,8 @@
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
-#include "planner/cost/derived.hpp"
+#include "planner/cost/extrapolate.hpp"
+#include "planner/cost/line_rate.hpp"
 #include "sim/draws.hpp"
 
 namespace fit {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "planner/cost/derived.hpp"
+#include "planner/cost/line_rate.hpp"
 #include "profiler/fit/report.hpp"
 
 namespace fit {

@@ -12,14 +12,14 @@
 #include "planner/emit/emit.hpp"
 #include "planner/emit/emitters/caps.hpp"
 #include "planner/emit/emitters/report.hpp"
-#include "planner/scenarios/prices.hpp"
-#include "tests/support/groups.hpp"
+#include "tests/support/planned.hpp"
 #include "tests/support/program.hpp"
 
 namespace planner {
 namespace {
 
 using nlohmann::ordered_json;
+using support::Planned;
 using support::Random;
 using support::Scene;
 
@@ -89,38 +89,6 @@ TEST_CASE("behaviour: one group in flight agrees with two clocks") {
   }
 }
 
-/// A plan for a scene, and what is emitted for it.
-struct Planned {
-  const Scene& scene;
-  Schedule schedule;
-  PlanFile plan;
-  Groups groups;
-
-  Planned(const Scene& its_scene, Groups its_groups, const std::string& json)
-      : scene(its_scene), schedule(support::schedule_of(json)), groups(std::move(its_groups)) {
-    plan.model = "small";
-    plan.workers = 2;
-    plan.pipeline = schedule.pipeline->name;
-    plan.options = schedule.options;
-    plan.compressor = schedule.compressor;
-  }
-
-  double own_us(const std::string& json, const Groups& other) const {
-    Schedule own = support::schedule_of(json);
-    own.fusion = {.kind = "given", .fuse = [&](const FusionRequest&) { return other; }};
-    return scene.run(own).metrics.iteration_us;
-  }
-
-  Emission emit(std::string_view target, std::int64_t accumulation_steps = 1) const {
-    scenarios::Prices prices(scene.setting, schedule, {});
-    return planner::emit(target, {plan, groups, scene.setting.workload,
-                                  [&](const Behaviour& behaviour, const Groups& other) {
-                                    return prices.iteration_us(behaviour, other);
-                                  },
-                                  accumulation_steps, scene.setting.conditions.data_types});
-  }
-};
-
 Groups groups_of(const ordered_json& sizes) {
   Groups out;
   for (const ordered_json& group : sizes) {
@@ -144,7 +112,7 @@ TEST_CASE("behaviour: DeepSpeed's price is that of waiting all-reduces and one g
         json["makes"]["iteration_us"].get<double>() ==
         doctest::Approx(simulated_us(scene, kWaiting, groups_of(json["groups"])) + gather_us).epsilon(1e-8));
     CHECK(json["iteration_us"].get<double>() ==
-          doctest::Approx(planned.own_us(R"({"pipeline": "zero"})", planned.groups)).epsilon(1e-8));
+          doctest::Approx(planned.iteration_us(R"({"pipeline": "zero"})", planned.groups)).epsilon(1e-8));
   }
 }
 
@@ -159,20 +127,20 @@ TEST_CASE(
     const Planned zero(scene, groups, R"({"pipeline": "zero"})");
     const ordered_json megatron = zero.emit("megatron").json;
     CHECK(megatron["makes"]["iteration_us"].get<double>() ==
-          doctest::Approx(zero.own_us(ahead, groups_of(megatron["groups"]))).epsilon(1e-8));
+          doctest::Approx(zero.iteration_us(ahead, groups_of(megatron["groups"]))).epsilon(1e-8));
     for (const char* target : {"fsdp", "inductor"}) {
       const ordered_json json = zero.emit(target).json;
       CHECK(json["makes"]["iteration_us"].get<double>() ==
-            doctest::Approx(zero.own_us(R"({"pipeline": "sharded", "reshard_after_forward": false,
+            doctest::Approx(zero.iteration_us(R"({"pipeline": "sharded", "reshard_after_forward": false,
                                             "scatters_in_flight": 1})",
-                                        groups_of(json["groups"])))
+                                              groups_of(json["groups"])))
                 .epsilon(1e-8));
     }
     const Planned later(scene, groups, R"({"pipeline": "zero", "overlap_gather": false})");
     const ordered_json json = later.emit("megatron").json;
     CHECK(json["makes"]["iteration_us"].get<double>() ==
-          doctest::Approx(
-              later.own_us(R"({"pipeline": "zero", "overlap_gather": false})", groups_of(json["groups"])))
+          doctest::Approx(later.iteration_us(R"({"pipeline": "zero", "overlap_gather": false})",
+                                             groups_of(json["groups"])))
               .epsilon(1e-8));
     for (const std::uint32_t prefetch : {0U, 1U, 3U}) {
       CAPTURE(prefetch);
@@ -183,10 +151,10 @@ TEST_CASE(
                             fmt::format(R"({{"pipeline": "sharded", "prefetch": {}{}}})", prefetch,
                                         prefetch == 0 ? R"(, "scatters_in_flight": 0)" : ""));
       const Emission emission = planned.emit("fsdp");
-      CHECK(
-          emission.json["makes"]["iteration_us"].get<double>() ==
-          doctest::Approx(planned.own_us(sharded(std::max(1U, prefetch)), groups_of(emission.json["groups"])))
-              .epsilon(1e-8));
+      CHECK(emission.json["makes"]["iteration_us"].get<double>() ==
+            doctest::Approx(
+                planned.iteration_us(sharded(std::max(1U, prefetch)), groups_of(emission.json["groups"])))
+                .epsilon(1e-8));
       CHECK((emission.text.find("set_modules_to_forward_prefetch") != std::string::npos) == (prefetch > 1));
     }
   }
@@ -428,10 +396,7 @@ TEST_CASE("behaviour: DeepSpeed gets the stage of the plan, and what it cannot d
   CHECK(emission(R"({"pipeline": "zero"})", 1).find("\"stage\": 1,") != std::string::npos);
   CHECK(emission(R"({"pipeline": "zero"})", 4).find("\"stage\": 1,") != std::string::npos);
   CHECK(emission(second, 1).find("\"stage\": 2,") != std::string::npos);
-  CHECK_THROWS_WITH_AS(emission(second, 4),
-                       "--emit: expected a plan of stage 1, as stage 2 of DeepSpeed reduces in each of the 4 "
-                       "micro-batches, got one of stage 2",
-                       core::InputError);
+  CHECK(emission(second, 4).find("\"stage\": 2,") != std::string::npos);
   CHECK_THROWS_WITH_AS(emission(R"({"pipeline": "sharded"})", 1),
                        "--emit: expected a plan of ZeRO stage 1 or 2, as it is not known what stage 3 of "
                        "DeepSpeed makes of a plan, got one of pipeline sharded, which --emit fsdp takes",
@@ -524,7 +489,7 @@ TEST_CASE(
   const Groups each = support::fuse(R"("none")", servers);
   const Planned planned(servers, each, R"({"pipeline": "parameter_server"})");
   const ordered_json json = planned.emit("ddp").json;
-  CHECK(json["iteration_us"] == planned.own_us(R"({"pipeline": "parameter_server"})", each));
+  CHECK(json["iteration_us"] == planned.iteration_us(R"({"pipeline": "parameter_server"})", each));
   CHECK(json["makes"]["iteration_us"] == simulated_us(three(), pipeline("wfbp"), each));
   CHECK(json["makes"]["iteration_us"] != json["iteration_us"]);
 }

@@ -1,6 +1,8 @@
 // Costs derived from measured curves: other numbers of workers, halves, several nodes, and physical bounds.
 
 #include "planner/cost/derived.hpp"
+#include "planner/cost/extrapolate.hpp"
+#include "planner/cost/line_rate.hpp"
 
 #include <algorithm>
 #include <cmath>

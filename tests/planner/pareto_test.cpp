@@ -100,7 +100,7 @@ class TableProblem {
 /// The table for a search that finds the simplest optimum from the end.
 class TableProblemBothWays : public TableProblem {
  public:
-  static constexpr int kSlackCounts = 1;
+  static std::int64_t slack_counts() { return 1; }
   using TableProblem::TableProblem;
 
   std::optional<State> latest(const State& after, const Step& step) const {

@@ -10,6 +10,7 @@
 
 #include "core/errors.hpp"
 #include "planner/choose/fusion/whole_layers.hpp"
+#include "planner/choose/iteration_models.hpp"
 #include "tests/support/brute_force.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timeline_check.hpp"
@@ -266,7 +267,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sharded: no grouping of any tensors is better than the bound of `optimal`") {
+TEST_CASE("sharded: no grouping of any tensors is better than its own bound, nor than that of `optimal`") {
   std::uint32_t exact = 0;
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
@@ -275,10 +276,14 @@ TEST_CASE("sharded: no grouping of any tensors is better than the bound of `opti
     const Schedule schedule = schedule_of(job.keys);
     const FusionRequest request = request_of(job.scene->setting, schedule);
     const OptimalGroups found = request.model().optimal({});
+    const auto bound = sharded_bound(request);
     sim::Time best = sim::Time::max();
-    support::for_each_grouping(
-        job.scene->setting.workload.gradient_count(), 1, support::any_grouping,
-        [&](const Groups& groups) { best = std::min(best, simulate_iteration(request, groups)); });
+    support::for_each_grouping(job.scene->setting.workload.gradient_count(), 1, support::any_grouping,
+                               [&](const Groups& groups) {
+                                 const sim::Time value = simulate_iteration(request, groups);
+                                 CHECK(bound->value(groups) <= value);
+                                 best = std::min(best, value);
+                               });
     CHECK(found.value >= best);
     CHECK(found.value - found.optimality_gap <= best);
     CHECK(request.model().lower_bound() <= best);

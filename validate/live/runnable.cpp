@@ -43,6 +43,8 @@ void check_runnable(const RunSpec& spec) {
   if (needs_nodes(spec) && spec.workers % spec.workers_per_node != 0)
     refuse(fmt::format("full nodes of {} workers", spec.workers_per_node), std::to_string(spec.workers));
   const auto program = spec.schedule.pipeline->program(1, spec.schedule.options);
+  if (program.reduces_each_batch && conditions.accumulation_steps > 1)
+    refuse("gradients that are reduced in the last micro-batch", "stage 2, which reduces them in each");
   if (program.has_channel_between()) refuse("one shard group, as a worker has one channel", "several");
   if (program.ops.front().kind != core::CollectiveKind::all_reduce && all_reduce.name != "ring")
     refuse("ring for a pipeline of halves", all_reduce.name);

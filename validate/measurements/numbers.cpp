@@ -9,7 +9,7 @@
 
 #include "core/scaled.hpp"
 #include "planner/cost/costs.hpp"
-#include "planner/cost/derived.hpp"
+#include "planner/cost/line_rate.hpp"
 
 namespace validate {
 namespace {

@@ -185,6 +185,9 @@ Options read_options(const Field& field) {
 Fuse read(const Field& field) {
   allow_fusion_keys(field, {"kind", "objective", "samples", "seed", "communication_sigma", "constraints"});
   return [field, options = read_options(field)](const FusionRequest& request) {
+    if (request.waited_batches > 0)
+      throw core::Unsupported("a fusion other than robust where each micro-batch reduces its gradients",
+                              "robust", "/schedules");
     check_draws(request, options, field);
     const GroupRules rules = options.constraints ? options.constraints(request.workload) : GroupRules();
     return Search(request, options, rules).run();

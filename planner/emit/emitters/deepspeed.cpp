@@ -3,7 +3,9 @@
 // (deepspeed/runtime/zero/stage_1_and_2.py, reduce_independent_p_g_buckets_and_remove_grads). With
 // use_multi_rank_bucket_allreduce, the default, a bucket is all-reduced whole, and with overlap_comm the
 // compute stream first waits for the buckets before it (average_tensor). After the step one collective
-// gathers the parameters of each parameter group (runtime/utils.py, all_gather_dp_groups).
+// gathers the parameters of each parameter group (runtime/utils.py, all_gather_dp_groups). Stage 2 reduces in
+// each micro-batch and waits for that at its end (reduce_ready_partitions_and_remove_grads,
+// independent_gradient_partition_epilogue).
 
 #include <cstdint>
 
@@ -18,6 +20,7 @@ namespace {
 Program program(std::uint32_t groups, const PipelineOptions& options) {
   Program program = pipeline("wfbp").program(groups, options);
   program.one_in_flight = true;
+  program.reduces_each_batch = options.stage == 2;
   return program;
 }
 
@@ -26,18 +29,26 @@ const Pipeline kOverlapComm = {.name = "deepspeed",
                                .option_keys = {},
                                .program = program};
 
+std::string_view words(bool overlaps, std::int64_t stage) {
+  if (!overlaps)
+    return "backward waits for the all-reduce of each bucket; one all-gather of all parameters follows the "
+           "step";
+  if (stage == 2)
+    return "in each micro-batch, a bucket is all-reduced when the first gradient of the next one is there, "
+           "backward then waits for the bucket before it, and the next micro-batch for all of them; one "
+           "all-gather of all parameters follows the step";
+  return "a bucket is all-reduced when the first gradient of the next one is there, and backward then waits "
+         "for the bucket before it; one all-gather of all parameters follows the step";
+}
+
 Behaviour behaves(const PlanFile& plan) {
   const bool overlaps = plan.pipeline != "after_backward";
+  const std::int64_t stage = plan.pipeline == "zero" ? plan.options.stage : 1;
   return {.pipeline = overlaps ? &kOverlapComm : &pipeline("after_backward"),
-          .options = {},
+          .options = {.stage = stage},
           .compresses = false,
           .gathers_at_once = true,
-          .words = overlaps
-                       ? "a bucket is all-reduced when the first gradient of the next one is there, and "
-                         "backward then waits for the bucket before it; one all-gather of all parameters "
-                         "follows the step"
-                       : "backward waits for the all-reduce of each bucket; one all-gather of all "
-                         "parameters follows the step"};
+          .words = words(overlaps, stage)};
 }
 
 CapRule rule(const Workload& workload, const Behaviour& /*behaviour*/, const DataTypes& /*types*/) {
@@ -101,12 +112,6 @@ std::int64_t stage_of(const EmitRequest& request) {
         "--emit: expected a plan of ZeRO stage 1 or 2, as it is not known what stage 3 of DeepSpeed makes of "
         "a plan, got one of pipeline sharded, which --emit fsdp takes");
   if (request.plan.pipeline != "zero") return accumulates ? 1 : 2;
-  if (accumulates && request.plan.options.stage == 2)
-    throw core::InputError(
-        fmt::format("--emit: expected a plan of stage 1, as stage 2 of DeepSpeed reduces in each of the {} "
-                    "micro-batches, "
-                    "got one of stage 2",
-                    request.accumulation_steps));
   return request.plan.options.stage;
 }
 
@@ -115,8 +120,9 @@ Emission emit_deepspeed(const EmitRequest& request) {
   Report report(target(), request);
   report.note("DeepSpeed takes one number for all groups.");
   if (request.accumulation_steps > 1)
-    report.note(fmt::format("Stage 2 would reduce in each of the {} micro-batches; stage 1 does in the last.",
-                            request.accumulation_steps));
+    report.note(fmt::format("Stage 2 {} in each of the {} micro-batches; stage 1 {} in the last.",
+                            stage == 2 ? "reduces" : "would reduce", request.accumulation_steps,
+                            stage == 2 ? "would" : "does"));
   return emit_one_number(report, {.key = "reduce_bucket_size",
                                   .rule = rule(request.workload, report.behaviour(), request.types),
                                   .text = [&](std::int64_t number) { return text(number, stage, request); }});

@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 
 Program program(std::uint32_t groups, const PipelineOptions& options) {
   Program program = pipeline("sharded").program(groups, options);
-  program.scatters_each_batch = true;
+  program.reduces_each_batch = true;
   return program;
 }
 

@@ -486,24 +486,6 @@ TEST_CASE("parallel: layers of the kind experts need not be named, and a job wit
         "R1 4-16, R2 16-34, R3 34-46, R4 46-64");  // without expert groups all are dense
 }
 
-TEST_CASE("parallel: an estimate of a whole model that tensor or expert groups would divide is warned of") {
-  core::Profile moe = profile_of({{1, 2, {20, 10}}, {1, 2, {20, 10}}});
-  moe.layers[1].kind = "experts";
-  const auto warns = [&](core::OriginKind kind, const char* parallel) {
-    moe.origin.kind = kind;
-    const ParallelRun run = run_of(moe, support::link_of(1, 0.1), 4, parallel_of(parallel),
-                                   R"({"pipeline": "wfbp", "fusion": "all"})");
-    return std::ranges::any_of(run.warnings, [](const Warning& warning) {
-      return warning.text.find("is taken as that of one worker; ") != std::string::npos;
-    });
-  };
-  using enum core::OriginKind;
-  CHECK(warns(estimated, R"({"tensor": 2})"));
-  CHECK(warns(estimated, R"({"expert": 2})"));
-  CHECK_FALSE(warns(estimated, R"({"data": 4})"));
-  CHECK_FALSE(warns(measured, R"({"tensor": 2})"));
-}
-
 // ---- parts
 
 TEST_CASE("parallel: the longest part is as short as that of any cut") {
@@ -642,9 +624,8 @@ TEST_CASE("parallel: what is refused, in one line") {
   };
   tied("l3.a", "l3", R"("wfbp")", "expected tensors of the first part of the model, got 'l3.a'");
   tied("l1.a", "l2", R"("wfbp")", "expected layers of the last part of the model, got 'l2'");
-  for (const char* schedule :
-       {R"({"pipeline": "sharded", "reshard_after_forward": false})", R"({"pipeline": "zero", "stage": 2})"})
-    tied("l1.a", "l3", schedule, "expected no tied_tensors where gradients are sharded, got some");
+  tied("l1.a", "l3", R"({"pipeline": "sharded", "reshard_after_forward": false})",
+       "expected no tied_tensors where gradients are sharded, got some");
   tied("l1.a", "l3", R"("dear-fb")",
        "expected no tied_tensors where gradients are summed in two halves, got some");
   for (const std::size_t end : {0U, 2U}) {
@@ -663,6 +644,10 @@ TEST_CASE("parallel: what is refused, in one line") {
   };
   fails(R"("bytescheduler")", {},
         "expected a pipeline whose channel runs in order, with the key parallel, got one that goes by layer");
+  fails(R"({"pipeline": "zero", "stage": 2})", {},
+        "expected gradients that are reduced once, beside several micro-batches of parallel, got stage 2, "
+        "which "
+        "reduces them in each");
   fails(R"("horovod")", {}, "expected a fusion without a cycle, with the key parallel, got threshold");
   fails(R"({"pipeline": "wfbp", "compression": "fp16"})", {},
         "expected no compression, with the key parallel, got fp16");

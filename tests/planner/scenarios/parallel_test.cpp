@@ -1,9 +1,11 @@
 // The key `parallel` of scenarios: what is printed for stages, and where it is refused.
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
-
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/errors.hpp"
@@ -263,6 +265,53 @@ TEST_CASE("scenario: what does not know stages refuses them in one line") {
           "'wfbp')");
   refused([&] { scenarios::timelines(read(schedules), 4); },
           "s.json: /parallel: expected no key parallel where timelines are drawn, got an object with 2 keys");
+}
+
+TEST_CASE("scenario: an estimate that the scenario names is divided, one from a file is warned of") {
+  const auto with = [](const std::string& profile, const std::string& parallel) {
+    return scenarios::read_scenario(
+        core::Field::parse(fmt::format(R"({{"format": "fusewise.scenario", "version": 1, "profile": {},
+                                            "network": "h100-nvlink-8", "between": {{"bandwidth_gbps": 400}},
+                                            "workers": 32, "schedules": ["wfbp"], "parallel": {}}})",
+                                       profile, parallel),
+                           "s.json"),
+        true);
+  };
+  const std::string llama = R"({"estimate": "llama3-8b", "device": "h100", "dtype": "bfloat16"})";
+  const scenarios::Scenario whole = with(llama, R"({"data": 32})");
+  const scenarios::Scenario part = with(llama, R"({"tensor": 8})");
+  const std::int64_t norms = (2 * 32 + 1) * 4096;
+  const auto elements = [](const scenarios::Scenario& of) {
+    std::int64_t out = 0;
+    for (const core::ProfileLayer& layer : of.profile.layers)
+      for (const core::ProfileTensor& tensor : layer.tensors) out += tensor.elements;
+    return out;
+  };
+  CHECK(elements(part) == (elements(whole) - norms) / 8 + norms);
+  CHECK(core::backward_us(part.profile) < core::backward_us(whole.profile) / 4);
+  CHECK(core::backward_us(part.profile) > core::backward_us(whole.profile) / 8);
+  CHECK(whole.warnings.empty());
+  REQUIRE(part.warnings.size() == 1);
+  CHECK(part.warnings[0] ==
+        "the estimated times of 'llama3-8b' are those of one worker of tensor 8 and expert 1, without the "
+        "collectives of these groups");
+  CHECK_THROWS_WITH_AS(
+      with(llama, R"({"tensor": 64})"),
+      "s.json: /profile/estimate: expected a model with numbers of heads that tensor 64 divides, "
+      "got 32 in 'model.layers.0.self_attn.core'",
+      core::InputError);
+}
+
+TEST_CASE("scenario: an estimated profile from a file is taken as that of one worker, with a warning") {
+  const auto warns = [](const std::string& parallel) {
+    const std::vector<std::string> warnings = read(R"(, "schedules": ["wfbp"])", parallel).warnings;
+    return std::ranges::any_of(warnings, [](const std::string& warning) {
+      return warning.starts_with("the estimated profile of 'm' is taken as that of one worker; ");
+    });
+  };
+  CHECK(warns(R"({"tensor": 2})"));
+  CHECK(warns(R"({"expert": 2, "expert_tensors": ["b"]})"));
+  CHECK_FALSE(warns(R"({"data": 4})"));
 }
 
 }  // namespace

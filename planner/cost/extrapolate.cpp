@@ -1,0 +1,244 @@
+#include "planner/cost/extrapolate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "planner/cost/curve_parts.hpp"
+#include "sim/draws.hpp"
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+
+using Predictor = std::function<double(double bytes)>;
+
+/// The part of the way from one number of workers to another that a third one lies beyond the latter.
+double steps_beyond(double from, double to, double third) {
+  return from == to ? 0 : (third - to) / (to - from);
+}
+
+/// The median of those that are numbers (of an even count the larger middle one); nothing if none is. To a
+/// time of 0 there is no ratio.
+std::optional<double> finite_median(std::array<double, 5> values) {
+  auto* const end =
+      std::remove_if(values.begin(), values.end(), [](double each) { return !std::isfinite(each); });
+  if (end == values.begin()) return std::nullopt;
+  auto* const middle = values.begin() + (end - values.begin()) / 2;
+  std::nth_element(values.begin(), middle, end);
+  return *middle;
+}
+
+/// Two numbers of workers tell how times change with them: startups by the algorithm's number of startups,
+/// the rest by its passes over the link. On a machine that is a link with alpha and beta that is exact.
+class FromTwo {
+ public:
+  FromTwo(const MeasuredOn& near, const MeasuredOn& far, std::int64_t workers, const Algorithm& algorithm,
+          Growth growth)
+      : near_(near), far_(far), workers_(workers) {
+    const auto on = [&](std::int64_t each) {
+      return Factors{.startups = startups(growth, algorithm, each),
+                     .passes = factors(algorithm, each).passes};
+    };
+    const Factors on_near = on(near.workers);
+    const Factors on_far = on(far.workers);
+    const Factors wanted = on(workers);
+    startup_steps_ = steps_beyond(on_far.startups, on_near.startups, wanted.startups);
+    pass_steps_ = steps_beyond(on_far.passes, on_near.passes, wanted.passes);
+    near_startup_ = startup_of(*near.curve);
+    far_startup_ = startup_of(*far.curve);
+    if (near_startup_ == 0 || far_startup_ == 0) near_startup_ = far_startup_ = 0;
+    const std::vector<double> near_sizes = sizes_of(*near.curve);
+    const std::vector<double> far_sizes = sizes_of(*far.curve);
+    first_ = std::max(near_sizes.front(), far_sizes.front());
+    last_ = std::max(first_, std::min(near_sizes.back(), far_sizes.back()));
+    const double by_passes = wanted.passes / on_near.passes;
+    const double by_startups = wanted.startups / on_near.startups;
+    if (workers > near.workers) {
+      most_ = std::max({1.0, by_passes, by_startups});
+      return;
+    }
+    least_ = std::min({1.0, by_passes, by_startups});
+    least_startup_ = std::max(0.0, near_startup_ + startup_steps_ * (near_startup_ - far_startup_));
+    near_passes_ = on_near.passes;
+    far_passes_ = on_far.passes;
+    least_by_passes_ = by_passes;
+  }
+
+  double us(double bytes) const {
+    const double near_us = with_same_bends(near_, near_startup_, bytes);
+    // A single size on another side of a jump than its counterpart on the other curve says nothing.
+    const auto ratio_at = [&](double factor) {
+      const double size = std::clamp(factor * bytes, first_, last_);
+      return with_same_bends(far_, far_startup_, size) / with_same_bends(near_, near_startup_, size);
+    };
+    const std::optional<double> median =
+        finite_median({ratio_at(0.25), ratio_at(0.5), ratio_at(1), ratio_at(2), ratio_at(4)});
+    if (!median) return near_us;
+    // More workers never take less time, even if noise says so.
+    const double ratio = near_.workers > far_.workers ? std::min(1.0, *median) : std::max(1.0, *median);
+    const double step = near_us * (1 - ratio);
+    if (step == 0) return near_us;
+    const double startup_share = std::clamp((near_startup_ - far_startup_) / step, 0.0, 1.0);
+    const double steps = pass_steps_ + (startup_steps_ - pass_steps_) * startup_share;
+    return std::clamp(near_us + steps * step, std::max(least_ * near_us, least_us(near_us, ratio)),
+                      most_ * near_us);
+  }
+
+ private:
+  /// On fewer workers the bus bandwidth rises by no more than it does from the other curve to the near one.
+  double least_us(double near_us, double ratio) const {
+    if (least_by_passes_ == 0 || near_.workers > far_.workers) return 0;
+    const double near_rest = std::max(0.0, near_us - near_startup_);
+    const double far_rest = std::max(0.0, near_us * ratio - far_startup_);
+    if (far_rest == 0) return 0;
+    const double slower = std::min(1.0, near_rest / near_passes_ / (far_rest / far_passes_));
+    return std::min(near_us, least_startup_ + least_by_passes_ * near_rest * slower);
+  }
+
+  /// The time on the workers of a curve, with its bends where they are expected on the workers that are
+  /// wanted: between the same size of a message and the same size of each worker's part of it.
+  double with_same_bends(const MeasuredOn& from, double startup, double bytes) const {
+    const std::vector<std::pair<double, double>>& points = from.curve->points();
+    const double shift = std::sqrt(static_cast<double>(from.workers) / static_cast<double>(workers_));
+    double size = shift * bytes;
+    if (!points.empty()) size = std::clamp(size, points.front().first, points.back().first);
+    return size > 0 ? startup + std::max(0.0, from.curve->us(size) - startup) * bytes / size
+                    : from.curve->us(bytes);
+  }
+
+  MeasuredOn near_;
+  MeasuredOn far_;
+  std::int64_t workers_;
+  double startup_steps_ = 0;
+  double pass_steps_ = 0;
+  double near_startup_ = 0;
+  double far_startup_ = 0;
+  double first_ = 0;
+  double last_ = 0;
+  double least_ = 1;
+  double most_ = 1;
+  double least_startup_ = 0;
+  double near_passes_ = 1;
+  double far_passes_ = 1;
+  double least_by_passes_ = 0;  ///< 0 on more workers
+};
+
+/// Predicted times without an error estimate.
+Predictor predictor(const std::vector<MeasuredOn>& measured, std::int64_t workers, const Algorithm& algorithm,
+                    const StartupShare& share) {
+  const Neighbours nearest = neighbours(measured, workers);
+  if (nearest.far)
+    return [from = FromTwo(nearest.near, *nearest.far, workers, algorithm, share.growth)](double bytes) {
+      return from.us(bytes);
+    };
+  return [=](double bytes) { return scaled_us(nearest.near, workers, algorithm, share, bytes); };
+}
+
+/// Whether leaving out a number of workers tests a prediction in the same direction: to more workers the
+/// smallest number says nothing, to fewer the largest, and to a number between others neither does.
+bool tells(const std::vector<MeasuredOn>& measured, std::size_t left_out, std::int64_t workers) {
+  const bool is_up = workers > measured.back().workers;
+  const bool is_down = workers < measured.front().workers;
+  if (!is_up && !is_down && measured.size() < 3) return true;
+  return !(left_out == 0 && !is_down) && !(left_out + 1 == measured.size() && !is_up);
+}
+
+/// Logarithms of measured over predicted, each number of workers predicted from the others. How startups grow
+/// takes two numbers of workers to see, and so does whether they add up: what was left out does not unsee it.
+struct LeftOutRatios {
+  std::vector<double> all;   ///< sorted
+  double telling_error = 0;  ///< the mean error of those that test a prediction in the same direction
+};
+
+LeftOutRatios left_out_ratios(const std::vector<MeasuredOn>& measured, std::int64_t workers,
+                              const Algorithm& algorithm, CollectiveKind kind, const StartupShare& share) {
+  LeftOutRatios out;
+  double sum = 0;
+  double count = 0;
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    std::vector<MeasuredOn> others = measured;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    const StartupShare theirs =
+        share.adds || others.size() < 2 ? share : startup_share(others, measured[i].workers, algorithm, kind);
+    const auto predicted = predictor(others, measured[i].workers, algorithm, theirs);
+    for (const double bytes : sizes_of(*measured[i].curve)) {
+      const double us = measured[i].curve->us(bytes);
+      if (us <= 0 || predicted(bytes) <= 0) continue;
+      out.all.push_back(sim::portable_log(us / predicted(bytes)));
+      if (!tells(measured, i, workers)) continue;
+      sum += sim::portable_exp(std::abs(out.all.back())) - 1;
+      ++count;
+    }
+  }
+  std::sort(out.all.begin(), out.all.end());
+  if (count > 0) out.telling_error = sum / count;
+  return out;
+}
+
+/// Returns how much farther the prediction reaches than those by which it was tested.
+double reach(const std::vector<MeasuredOn>& measured, std::int64_t workers) {
+  double tested = std::numeric_limits<double>::infinity();
+  double nearest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    nearest = std::min(nearest, distance(measured[i].workers, workers));
+    if (i > 0) tested = std::min(tested, distance(measured[i].workers, measured[i - 1].workers));
+  }
+  return std::max(1.0, nearest / tested);
+}
+
+void add_error(Extrapolation& out, const std::vector<MeasuredOn>& measured, std::int64_t workers,
+               const Algorithm& algorithm, CollectiveKind kind, const StartupShare& share) {
+  constexpr double kTail = 0.025;
+  // With one number of workers nothing can be left out; 19 in 20 of the predictions from one half or one
+  // quarter of the workers of the bundled machines with a switch lie in this range.
+  constexpr double kAloneLow = 0.7;
+  constexpr double kAloneHigh = 1.6;
+  constexpr double kTested = 4;
+  const LeftOutRatios left_out =
+      measured.size() < 2 ? LeftOutRatios{} : left_out_ratios(measured, workers, algorithm, kind, share);
+  const std::vector<double>& ratios = left_out.all;
+  if (ratios.empty()) {
+    const double farther =
+        std::max(1.0, distance(measured.front().workers, workers) / sim::portable_log(kTested));
+    out.low_factor = sim::portable_exp(farther * sim::portable_log(kAloneLow));
+    out.high_factor = sim::portable_exp(farther * sim::portable_log(kAloneHigh));
+    return;
+  }
+  out.left_out_error = left_out.telling_error;
+  const auto at = [&](double quantile) {
+    return ratios[static_cast<std::size_t>(std::lround(quantile * static_cast<double>(ratios.size() - 1)))];
+  };
+  const double widened = reach(measured, workers);
+  out.low_factor = sim::portable_exp(widened * std::min(0.0, at(kTail)));
+  out.high_factor = sim::portable_exp(widened * std::max(0.0, at(1 - kTail)));
+}
+
+}  // namespace
+
+Extrapolation extrapolate(const std::vector<MeasuredOn>& measured, std::int64_t workers,
+                          const Algorithm& algorithm, CollectiveKind kind) {
+  assert(!measured.empty());
+  const Neighbours nearest = neighbours(measured, workers);
+  const StartupShare share = startup_share(measured, workers, algorithm, kind);
+  std::vector<MeasuredOn> used = {nearest.near};
+  if (nearest.far) used.push_back(*nearest.far);
+  std::sort(used.begin(), used.end(), [](const auto& a, const auto& b) { return a.workers < b.workers; });
+  std::vector<double> sizes;
+  for (const MeasuredOn& each : used)
+    for (const double bytes : sizes_of(*each.curve)) sizes.push_back(bytes);
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  Extrapolation out = {.curve = sampled_at(sizes, predictor(measured, workers, algorithm, share)),
+                       .from = workers_of(used),
+                       .left_out_error = {}};
+  add_error(out, measured, workers, algorithm, kind, share);
+  return out;
+}
+
+}  // namespace planner

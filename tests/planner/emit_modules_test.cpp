@@ -1,0 +1,193 @@
+// Frameworks that form groups of whole modules: what they make of the emitted calls.
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "tests/support/planned.hpp"
+
+namespace planner {
+namespace {
+
+using nlohmann::ordered_json;
+using support::five_tensors;
+using support::named;
+using support::of_counts;
+using support::Planned;
+using support::Random;
+using support::Scene;
+
+/// A random model: modules up to three deep; upper modules may own tensors, too.
+core::Profile random_model(Random& random) {
+  std::vector<std::pair<std::string, std::int64_t>> tensors;
+  for (std::uint32_t i = 1 + random.below(12); i > 0; --i) {
+    std::string name;
+    for (std::uint32_t depth = random.below(4); depth > 0; --depth)
+      name += static_cast<char>('a' + random.below(3)) + std::string(".");
+    tensors.push_back({fmt::format("{}p{}", name, i), random.between(1, 5000)});
+  }
+  if (random.one_in(2)) std::sort(tensors.begin(), tensors.end());
+  return named(tensors);
+}
+
+/// The rule of fully_shard(): a call takes the tensors below its modules that no earlier call took. Returns
+/// the groups by name, including the model's remaining tensors.
+std::set<std::set<std::string>> sharded(const core::Profile& profile, const ordered_json& calls) {
+  std::set<std::string> left;
+  for (const core::ProfileLayer& layer : profile.layers) left.insert(layer.tensors[0].name);
+  std::set<std::set<std::string>> out;
+  ordered_json all = calls;
+  all.push_back({""});
+  for (const ordered_json& call : all) {
+    std::set<std::string> group;
+    for (const std::string module : call)
+      for (const std::string& name : left)
+        if (module.empty() || name.starts_with(module + ".")) group.insert(name);
+    for (const std::string& name : group) left.erase(name);
+    if (!group.empty()) out.insert(group);
+  }
+  return out;
+}
+
+TEST_CASE("emit: FSDP makes of the calls what is said, cuts no module, and keeps plans that cut none") {
+  int reproduced = 0;
+  for (std::uint32_t seed = 0; seed < 500; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Scene scene(random_model(random), support::pair_of(20, 0.001));
+    const Workload& workload = scene.setting.workload;
+    const Planned planned(scene, support::random_groups(random, workload.gradient_count()));
+    const ordered_json json = planned.emit("fsdp").json;
+    CAPTURE(json.dump());
+    const auto name = [&](std::uint32_t i) {
+      return scene.profile.layers[workload.gradients[i].layer].tensors[0].name;
+    };
+    const auto module = [&](std::uint32_t i) { return name(i).substr(0, name(i).rfind('.') + 1); };
+
+    const std::set<std::set<std::string>> made = sharded(scene.profile, json["fully_shard"]);
+    CHECK(made.size() == json["makes"]["groups"]);
+    std::set<std::set<std::string>> wanted;
+    bool is_cut = false;
+    for (const Group& group : planned.groups) {
+      std::set<std::string> names;
+      for (std::uint32_t i = group.begin; i < group.end; ++i) {
+        names.insert(name(i));
+        for (std::uint32_t j = 0; j < workload.gradient_count(); ++j)
+          is_cut = is_cut || (module(i) == module(j) && (j < group.begin || j >= group.end));
+      }
+      wanted.insert(names);
+    }
+    CHECK((made == wanted) == json["groups_reproduced"].get<bool>());
+    CHECK(json["differs"].empty() == json["groups_reproduced"].get<bool>());
+    if (is_cut) CHECK_FALSE(json["groups_reproduced"]);
+    if (json["groups_reproduced"]) ++reproduced;
+    for (const std::set<std::string>& group : made) {  // adjacent in backward order
+      std::uint32_t runs = 0;
+      for (std::uint32_t i = 0; i < workload.gradient_count(); ++i)
+        runs += group.contains(name(i)) && (i == 0 || !group.contains(name(i - 1))) ? 1U : 0U;
+      CHECK(runs == 1);
+    }
+  }
+  CHECK(reproduced > 50);
+}
+
+TEST_CASE("emit: no bucket of TorchInductor holds a module of another, and every module is in one") {
+  int joined = 0;
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Scene scene(random_model(random), support::pair_of(20, 0.001));
+    const Planned planned(scene, support::random_groups(random, scene.setting.workload.gradient_count()));
+    const ordered_json json = planned.emit("inductor").json;
+    CAPTURE(json.dump());
+    const ordered_json& plans = json["module_bucket_plans"];
+    std::size_t alone = 0;  // the model's own
+    for (const core::ProfileLayer& layer : scene.profile.layers)
+      alone += layer.tensors[0].name.find('.') == std::string::npos ? 1U : 0U;
+    CHECK(plans.size() + alone <=
+          json["makes"]["groups"].get<std::size_t>());  // one of these may cut a bucket
+    if (alone == 0) CHECK(plans.size() == json["makes"]["groups"]);
+    if (alone == 0 && json["makes"]["groups"] < planned.emit("fsdp").json["makes"]["groups"]) ++joined;
+    for (const core::ProfileLayer& layer : scene.profile.layers) {
+      const std::string& tensor = layer.tensors[0].name;
+      std::set<std::size_t> buckets;
+      for (std::size_t i = 0; i < plans.size(); ++i)
+        for (const std::string module : plans[i])
+          if (tensor.starts_with(module + ".")) buckets.insert(i);
+      CHECK(buckets.size() == (tensor.find('.') == std::string::npos ? 0 : 1));
+    }
+  }
+  CHECK(joined > 10);
+}
+
+TEST_CASE("emit: no bucket of TorchInductor reaches over a parameter of the model itself") {
+  const Scene scene(
+      named({{"start", 100}, {"a.w", 100}, {"middle", 100}, {"b.w", 100}, {"c.w", 100}, {"end", 100}}),
+      support::pair_of(20, 0.001));
+  const ordered_json json = Planned(scene, of_counts({6})).emit("inductor").json;
+  CHECK(json["module_bucket_plans"].dump() == R"([["a"],["b","c"]])");
+  CHECK(json["makes"]["groups"] == 5);
+  CHECK(json["differs"][0]["why"] == "holds a parameter of the model itself");
+}
+
+TEST_CASE("emit: FSDP's calls put what is below before what is above, and join what would not come apart") {
+  // The plan groups a's own tensor with b.x, and b's own with a.x: whichever is wrapped first takes both.
+  const Scene scene(
+      named({{"r", 9}, {"a.w", 100}, {"b.x.w", 100}, {"a.x.w", 100}, {"b.w", 100}, {"c.w", 100}}),
+      support::pair_of(20, 0.001));
+  const ordered_json joined = Planned(scene, of_counts({1, 2, 2, 1})).emit("fsdp").json;
+  CHECK(joined["fully_shard"].dump() == R"([["c"],["a","b"],[""]])");
+  CHECK(joined["makes"]["groups"] == 3);
+  CHECK(joined["differs"].size() == 2);
+
+  const Scene parent(named({{"w", 100}, {"a.w", 100}, {"a.x.w", 100}, {"a.x.b", 100}}),
+                     support::pair_of(20, 0.001));
+  const Planned planned(parent, of_counts({2, 1, 1}));
+  CHECK(planned.emit("fsdp").json["fully_shard"].dump() == R"([["a.x"],["a"],[""]])");
+  CHECK(planned.emit("fsdp").json["groups_reproduced"] == true);
+  CHECK(Planned(parent, of_counts({4})).emit("fsdp").json["fully_shard"].dump() == R"([[""]])");
+}
+
+TEST_CASE("emit: FSDP moves a boundary inside a module to where the iteration takes less") {
+  // Backward yields z, m.c, m.b, m.a at 100 to 400 us and y, small, at 500. The boundary after m.c is nearer
+  // to the side before it. If a startup takes 100 us, m and y together end at 724 us, z and m at 660 and y
+  // at 764; if it takes 1 us, at 625, and at 561 and 566.
+  const core::Profile profile =
+      named({{"y.w", 100}, {"m.a", 1000}, {"m.b", 1000}, {"m.c", 1000}, {"z.w", 1000}});
+  const Scene slow(profile, support::pair_of(100, 0.01));
+  CHECK(Planned(slow, of_counts({2, 3})).emit("fsdp").json["fully_shard"].dump() == R"([["z"],["y","m"]])");
+  const Scene fast(profile, support::pair_of(1, 0.01));
+  CHECK(Planned(fast, of_counts({2, 3})).emit("fsdp").json["fully_shard"].dump() == R"([["m","z"],["y"]])");
+}
+
+TEST_CASE("emit: FSDP names the largest modules that a group has whole, and no part of them") {
+  const Scene whole(named({{"f.0.w", 100}, {"f.1.w", 100}, {"g.w", 100}}), support::pair_of(20, 0.001));
+  CHECK(Planned(whole, of_counts({1, 2})).emit("fsdp").json["fully_shard"].dump() == R"([["g"],["f"]])");
+  CHECK(Planned(whole, of_counts({2, 1})).emit("fsdp").json["fully_shard"].dump() ==
+        R"([["f.1","g"],["f.0"]])");
+  const Scene rest(named({{"a.y.w", 100}, {"a.w", 100}, {"a.x.w", 100}}), support::pair_of(20, 0.001));
+  CHECK(Planned(rest, of_counts({2, 1})).emit("fsdp").json["fully_shard"].dump() == R"([["a.y"],["a"]])");
+}
+
+TEST_CASE("emit: groups of the plan that are made do not differ, though others before them do") {
+  const ordered_json json = Planned(five_tensors(), of_counts({1, 1, 1, 2})).emit("fsdp").json;
+  CHECK(json["makes"]["groups"] == 3);
+  CHECK(json["differs"].dump() == R"([{"group":1,"why":"cuts through module \"classifier\""},)"
+                                  R"({"group":2,"why":"cuts through module \"classifier\""}])");
+}
+
+TEST_CASE("emit: FSDP takes a profile's whole layers for modules") {
+  core::Profile profile = named({{"layer01", 100}, {"layer02", 100}});
+  profile.layers[0].name = "layer01";
+  profile.layers[1].name = "layer02";
+  const Scene scene(profile, support::pair_of(20, 0.001));
+  CHECK(Planned(scene, of_counts({1, 1})).emit("fsdp").json["fully_shard"].dump() ==
+        R"([["layer02"],["layer01"]])");
+}
+
+}  // namespace
+}  // namespace planner
