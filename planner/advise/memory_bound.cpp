@@ -354,22 +354,6 @@ std::vector<RelaxedPlan> MemoryBound::best(std::int64_t memory) const {
   return out;
 }
 
-std::size_t MemoryBound::pairs(std::int64_t memory) const {
-  const std::size_t count = units_.size() - 1;
-  std::size_t out = 0;
-  std::vector<std::size_t> groups_before(count + 1);  // by unit: groups that end before it
-  groups_before[0] = 1;
-  for (std::size_t begin = 0; begin < count; ++begin) {
-    std::size_t groups = 0;
-    for (std::size_t end = begin + 1; end <= count; ++end, ++groups) {
-      if (lasting_ + range(begin, end).in_backward > memory) break;  // and so does what is longer
-      ++groups_before[end];
-    }
-    out += groups_before[begin] * groups;
-  }
-  return out;
-}
-
 std::optional<Time> MemoryBound::least_channel_time(std::int64_t memory) const {
   const std::size_t count = units_.size() - 1;
   const std::int64_t batches = setting_.conditions.accumulation_steps;

@@ -37,9 +37,6 @@ class MemoryBound {
   /// takes as little.
   std::optional<sim::Time> least_channel_time(std::int64_t memory) const;
 
-  /// The number of pairs of neighbouring groups that best() looks at.
-  std::size_t pairs(std::int64_t memory) const;
-
   /// No plan takes less memory.
   std::int64_t least_memory() const { return least_memory_; }
 

@@ -158,7 +158,6 @@ class Search {
   static constexpr std::int64_t kMaxFineLooks = 200;      // more of them to improve plans of finer units
   static constexpr std::size_t kMaxBounded = 100;         // units for which the relaxation is solved
   static constexpr std::size_t kMaxChannelBounded = 500;  // layers of which all ranges are priced
-  static constexpr std::size_t kMaxPairs = 20'000;        // of groups of layers in one relaxation
 
   std::uint32_t unit_count(Unit unit) const { return static_cast<std::uint32_t>(units_.of(unit).size()); }
 
@@ -205,22 +204,14 @@ class Search {
     if (is_new && unit != Unit::tensor && layer_bound_)
       if (const auto channel = layer_bound_->least_channel_time(plan.peak_bytes))
         at->second = std::max(at->second, sim::to_us(*channel));
-    if (const MemoryBound* bound = is_new ? relaxation(unit, plan.peak_bytes) : nullptr) {
+    if (is_new && unit == coarse_ && bound_) {
       double relaxed_us = std::numeric_limits<double>::max();
-      for (const RelaxedPlan& each : bound->best(plan.peak_bytes))
+      for (const RelaxedPlan& each : bound_->best(plan.peak_bytes))
         relaxed_us = std::min(relaxed_us, sim::to_us(each.time));
       at->second = std::max(at->second, relaxed_us);
     }
     assert(at->second <= plan.iteration_us * (1 + 1e-9));
     return std::min(plan.iteration_us, at->second);  // equal times may be rounded differently
-  }
-
-  /// What bounds plans of such units within this memory; nullptr if that takes too long. Little memory allows
-  /// short groups alone, of which there are few even where units are many.
-  const MemoryBound* relaxation(Unit unit, std::int64_t memory) const {
-    if (unit == coarse_ && bound_) return &*bound_;
-    const bool is_quick = unit == Unit::layer && layer_bound_ && layer_bound_->pairs(memory) <= kMaxPairs;
-    return is_quick ? &*layer_bound_ : nullptr;
   }
 
   /// Plans that are best if nothing but the relaxation counts, for caps from none to what the least plan
