@@ -213,6 +213,13 @@ class Corpus:
                     "network.json": self.schemas["network.json"]}
         for options in ([], ["--emit", "megatron"]):
             self.add(["plan", "s.json", *options], parallel)
+        divided = {**json.loads(parallel["s.json"]), "profile": {"estimate": "model.json", "device": "h100"},
+                   "parallel": {"tensor": 2, "data": 4, "stages": {"schedule": "1f1b", "micro_batches": 2}}, "workers": 8}
+        self.add(["simulate", "s.json"], {"s.json": text_of(divided), "model.json": self.schemas["model.json"]})
+        second = {**json.loads(self.job["s.json"]), "accumulation_steps": 3,
+                  "schedules": ["zero2", {"pipeline": "zero", "stage": 2, "fusion": "optimal", "overlap_gather": False}]}
+        self.add(["simulate", "s.json"], {**self.inputs, "s.json": text_of(second)})
+        self.add(["plan", "s.json", "--schedule", "zero2", "--workers", "4", "--emit", "deepspeed"], {**self.inputs, "s.json": text_of(second)})
         nodes = {"s.json": self.schemas["scenario-of-nodes.json"], "profile.json": self.profile}
         self.add(["plan", "s.json"], nodes)
         self.add(["plan", "s.json", "--emit", "ddp"], nodes)
