@@ -196,7 +196,7 @@ std::string suggestion(std::string_view word, std::span<const std::string_view> 
       best = candidate;
     }
   }
-  return best.empty() ? "" : fmt::format(", did you mean '{}'?", best);
+  return best.empty() ? "" : fmt::format(", did you mean '{}'?", printable(best));
 }
 
 namespace {
@@ -331,7 +331,7 @@ std::string Field::name() const {
 
 std::string Field::one_of(std::span<const std::string_view> choices) const {
   if (field_observer != nullptr) field_observer->on_choices(*this, choices);
-  const std::string wanted = fmt::format("one of {}", fmt::join(choices, ", "));
+  const std::string wanted = "one of " + one_line(fmt::to_string(fmt::join(choices, ", ")));
   if (!value_->is_string()) expected(wanted);
   const auto& value = value_->get_ref<const std::string&>();
   if (std::find(choices.begin(), choices.end(), value) == choices.end())

@@ -268,6 +268,9 @@ TEST_CASE("refused: unknown kinds, keys, names and parameters, with a suggestion
   CHECK(message(R"({"name": "bn", "kind": "batch_norm"}, {"kind": "relu", "inputs": ["bm"]})") ==
         "m.json: /layers/1/inputs/0: expected the name of an input or an earlier layer, got \"bm\", did you "
         "mean 'bn'?");
+  CHECK(
+      message(R"({"name": "x", "block": "cov"})", R"({"name": "c\u0000v", "layers": [{"kind": "relu"}]})") ==
+      R"(m.json: /layers/0/block: expected one of c\u0000v, got "cov", did you mean 'c\u0000v'?)");
   CHECK(message(R"({"name": "x", "block": "cov", "channels": 4})", kConv) ==
         "m.json: /layers/0/block: expected one of conv, got \"cov\", did you mean 'conv'?");
   CHECK(message(R"({"block": "conv", "channel": 4})", kConv) ==

@@ -339,7 +339,10 @@ def faults_of(ending, words=()):
         elif not PLACE.fullmatch(lines[0]):
             yield "no file and place: " + lines[0][:200]
     if ending.code == 0 and ending.out:
-        yield from faults_of_text("standard output", ending.out, prints_json(ending.out, words))
+        text = ending.out
+        for name in named_outputs(words):
+            text = text.replace(os.fsencode(name), b"")  # nan is a name like any other
+        yield from faults_of_text("standard output", text, prints_json(ending.out, words))
 
 
 def prints_json(text, words):
@@ -387,7 +390,7 @@ def faults_of_folder(before, after, outputs, ending, words=()):
             yield f"left behind: {name}"
         elif ending.code not in (0, 3) and name != "out.partial":
             yield f"the output {name} was written by a run that ended with {ending.code}"
-    written = sorted(outputs & after.keys() - before.keys())
+    written = sorted(name for name in outputs & after.keys() if after[name] != before.get(name))
     if ending.code == 0 and not ending.out and not any(after[name] for name in written):
         yield "code 0 without a result"
     for name in written:
@@ -586,6 +589,8 @@ FOLDERS = [
     ("the input a is not", {"a": b"1"}, {"a": b"2"}, GOOD),
     ("the input a is not", {"a": b"1"}, {}, GOOD),
     (None, {"out": b"1"}, {"out": b"2"}, GOOD),
+    (None, {"out": b"1"}, {"out": b"2"}, GOOD._replace(out=b"")),
+    ("without a result", {"out": b"1"}, {"out": b"1"}, GOOD._replace(out=b"")),
     ("the input out is not", {"out": b"1", "s": b"reads out"}, {"out": b"2", "s": b"reads out"}, GOOD),
     ("left behind: out.XyZ", {}, {"out.XyZ": b""}, GOOD),
     ("was written by a run that ended with 2", {}, {"out": b"x"}, GOOD._replace(code=2)),
