@@ -15,7 +15,7 @@ namespace {
 
 std::int64_t part_of(std::int64_t whole, std::int64_t workers) { return (whole + workers - 1) / workers; }
 
-void divide(Tensor& tensor, std::size_t dimension, std::int64_t workers) {
+void divide_dimension(Tensor& tensor, std::size_t dimension, std::int64_t workers) {
   tensor.shape[dimension] = part_of(tensor.shape[dimension], workers);
   tensor.elements = element_count(tensor.shape);
 }
@@ -40,9 +40,10 @@ bool works_on_parts(LayerKind kind) {
 }
 
 /// By layer: whether all that reads its output can do with a part of it, up to the next linear layer or the
-/// loss.
-std::vector<bool> may_be_parts(const Model& model) {
-  std::vector<bool> out(model.layers.size(), true);
+/// loss. `whole`: outputs that have to be whole for another reason.
+std::vector<bool> may_be_parts(const Model& model, const std::vector<bool>& whole) {
+  std::vector<bool> out(model.layers.size());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = !whole[i];
   for (std::size_t i = model.layers.size(); i-- > 0;) {
     const LayerKind kind = model.layers[i].kind;
     const bool takes_parts =
@@ -53,46 +54,56 @@ std::vector<bool> may_be_parts(const Model& model) {
   return out;
 }
 
+bool reads_parts(const Layer& layer, const std::vector<bool>& is_divided) {
+  return !layer.inputs.empty() &&
+         std::ranges::all_of(layer.inputs, [&](std::size_t input) { return is_divided[input]; });
+}
+
+/// By layer: whether each worker has a part of its output. Where a layer would read parts beside something
+/// whole, what it reads stays whole.
+std::vector<bool> divided_outputs(const Model& model) {
+  std::vector<bool> whole(model.layers.size());
+  for (;;) {
+    const std::vector<bool> may = may_be_parts(model, whole);
+    std::vector<bool> out(model.layers.size());
+    bool is_mixed = false;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const Layer& layer = model.layers[i];
+      const bool parts = reads_parts(layer, out);
+      out[i] = layer.kind == LayerKind::linear ? !parts && may[i] : parts && works_on_parts(layer.kind);
+      if (parts) continue;
+      for (const std::size_t input : layer.inputs)
+        if (out[input]) is_mixed = whole[input] = true;
+    }
+    if (!is_mixed) return out;
+  }
+}
+
 class Divider {
  public:
   Divider(Model model, const ModelDivision& division)
-      : model_(std::move(model)),
-        division_(division),
-        may_be_parts_(may_be_parts(model_)),
-        is_divided_(model_.layers.size()) {}
+      : model_(std::move(model)), division_(division), is_divided_(divided_outputs(model_)) {}
 
   Model run() && {
-    for (std::size_t i = 0; i < model_.layers.size(); ++i) is_divided_[i] = divide_layer(i);
+    for (std::size_t i = 0; i < model_.layers.size(); ++i) divide(model_.layers[i], is_divided_[i]);
     return std::move(model_);
   }
 
  private:
-  /// Returns whether the layer's output is divided.
-  bool divide_layer(std::size_t i) {
-    Layer& layer = model_.layers[i];
-    const bool reads_parts =
-        !layer.inputs.empty() &&
-        std::ranges::all_of(layer.inputs, [&](std::size_t input) { return is_divided_[input]; });
+  void divide(Layer& layer, bool yields_parts) const {
+    const bool of_parts = reads_parts(layer, is_divided_);
     if (layer.kind == LayerKind::embedding)
-      for (Tensor& tensor : layer.tensors) divide(tensor, 0, division_.tensor);
+      for (Tensor& tensor : layer.tensors) divide_dimension(tensor, 0, division_.tensor);
     if (layer.kind == LayerKind::experts) divide_experts(layer);
-    if (layer.kind == LayerKind::linear) return divide_linear(layer, reads_parts, may_be_parts_[i]);
-    if (!reads_parts) return false;
+    if (!of_parts && !yields_parts) return;
     if (layer.kind == LayerKind::attention) check_heads(layer);
     layer.forward_flops /= static_cast<double>(division_.tensor);
-    divide_kept(layer, works_on_parts(layer.kind));
-    return works_on_parts(layer.kind);
-  }
-
-  bool divide_linear(Layer& layer, bool reads_parts, bool yields_parts) const {
-    if (!reads_parts && !yields_parts) return false;
-    layer.forward_flops /= static_cast<double>(division_.tensor);
-    for (Tensor& tensor : layer.tensors)
-      if (!reads_parts || tensor.shape.size() > 1)  // the bias is added to the sum
-        divide(tensor, reads_parts ? 1 : 0, division_.tensor);
-    if (reads_parts) return false;
-    divide_kept(layer, true);
-    return true;
+    for (Tensor& tensor : layer.tensors) {
+      if (layer.kind != LayerKind::linear) break;
+      if (!of_parts || tensor.shape.size() > 1)  // the bias is added to the sum
+        divide_dimension(tensor, of_parts ? 1 : 0, division_.tensor);
+    }
+    if (layer.kind != LayerKind::linear || yields_parts) divide_kept(layer, yields_parts);
   }
 
   /// Divides what is kept for the backward pass, which often is the output.
@@ -107,9 +118,11 @@ class Divider {
 
   void check_heads(const Layer& layer) const {
     const auto& attention = std::get<Attention>(layer.parameters);
-    if (attention.heads % division_.tensor == 0) return;
-    throw Unsupported(fmt::format("a model with numbers of heads that tensor {} divides", division_.tensor),
-                      fmt::format("{} in '{}'", attention.heads, printable(layer.name)));
+    for (const std::int64_t heads : {attention.heads, attention.key_value_heads})
+      if (heads % division_.tensor != 0)
+        throw Unsupported(
+            fmt::format("a model with numbers of heads that tensor {} divides", division_.tensor),
+            fmt::format("{} in '{}'", heads, printable(layer.name)));
   }
 
   /// Every worker's share of the experts computes as many positions as its own, if all are chosen alike.
@@ -121,21 +134,20 @@ class Divider {
           fmt::format("{} in '{}'", experts.experts, printable(layer.name)));
     layer.forward_flops /= static_cast<double>(division_.tensor);
     for (Tensor& tensor : layer.tensors) {
-      divide(tensor, 0, division_.expert);
+      divide_dimension(tensor, 0, division_.expert);
       const auto hidden = std::ranges::find(tensor.shape.begin() + 1, tensor.shape.end(), experts.hidden);
       if (hidden != tensor.shape.end())
-        divide(tensor, static_cast<std::size_t>(hidden - tensor.shape.begin()), division_.tensor);
+        divide_dimension(tensor, static_cast<std::size_t>(hidden - tensor.shape.begin()), division_.tensor);
     }
-    constexpr std::int64_t kHiddenKept =
-        3;  // gate, up, and their product, of each position and chosen expert
+    // For each position and chosen expert: gate, up, and their product.
+    constexpr std::int64_t kHiddenKept = 3;
     const std::int64_t copies = kHiddenKept * layer.output.front() * experts.chosen;
     layer.activation_elements -= copies * (experts.hidden - part_of(experts.hidden, division_.tensor));
   }
 
   Model model_;
   ModelDivision division_;
-  std::vector<bool> may_be_parts_;
-  std::vector<bool> is_divided_;  // by layer: whether each worker has a part of its output
+  std::vector<bool> is_divided_;
 };
 
 }  // namespace

@@ -27,7 +27,8 @@ bool has_measured_nodes(const core::Network& network);
 /// a node.
 void join_nodes(core::Network& network, const core::Link& between, bool is_shared);
 
-/// A cost with how it was derived, in words, and its range as in Extrapolation.
+/// A cost with how it was derived, in words, and the range of factors that 95 % of the true times are
+/// expected in.
 struct DerivedCost {
   core::CostCurve curve;
   std::string derivation;

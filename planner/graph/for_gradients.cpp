@@ -63,21 +63,13 @@ class ForGradients {
       if (writer_.program().reduces_each_batch) {
         backward(writer_.job().micro_batches - batch);
         reduce();
-        forward(batch);
-        continue;
+      } else {
+        for (WorkerTasks& at : writer_.workers())
+          writer_.compute(at, Kind::micro_batch_backward, batch - 1, writer_.workload().backward_total);
       }
-      for (WorkerTasks& at : writer_.workers()) {
-        writer_.compute(at, Kind::micro_batch_backward, batch - 1, writer_.workload().backward_total);
+      for (WorkerTasks& at : writer_.workers())
         writer_.compute(at, Kind::micro_batch_forward, batch, writer_.workload().forward_total);
-      }
     }
-  }
-
-  void forward(std::uint32_t batch) {
-    const auto layers = static_cast<std::uint32_t>(writer_.workload().forward.size());
-    for (WorkerTasks& at : writer_.workers())
-      for (std::uint32_t layer = 0; layer < layers; ++layer)
-        writer_.compute(at, Kind::forward, batch * layers + layer, writer_.workload().forward[layer]);
   }
 
   /// The last micro-batch has `before_last` 0.

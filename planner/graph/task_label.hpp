@@ -20,7 +20,7 @@ struct TaskLabel {
     micro_batch_forward,   ///< item: micro-batch
     micro_batch_backward,  ///< item: micro-batch
     tick,                  ///< waits for the tick of group `item`
-    encode,                ///< item: group; the next four likewise
+    encode,                ///< item: group, the same in every micro-batch; the next four likewise
     all_reduce,
     reduce_scatter,
     all_gather,

@@ -11,12 +11,13 @@
 
 namespace planner {
 
-/// The derived costs, with a range, of collectives on this number of workers. Curves without points are left
-/// out.
+/// A derived cost with a range.
 struct DerivedRange {
   core::CollectiveKind kind = core::CollectiveKind::all_reduce;
   DerivedCost cost;
 };
+
+/// Those of the collectives on this number of workers. Curves without points are left out.
 std::vector<DerivedRange> derived_ranges(const core::Network& network, std::int64_t workers,
                                          const Algorithm& algorithm);
 

@@ -16,6 +16,10 @@ std::vector<DerivedRange> derived_ranges(const Setting& setting) {
   return planner::derived_ranges(*setting.network, setting.costs.workers(), setting.costs.algorithm());
 }
 
+bool has_measured_spread(const Setting& setting) {
+  return varies(*setting.workload.profile) || varies(*setting.network, setting.costs.workers());
+}
+
 double iteration_us(const Setting& setting, const std::vector<DerivedRange>& derived,
                     const Schedule& schedule, const CommunicationPlan& plan, std::uint64_t sample) {
   const core::Profile profile = sampled(*setting.workload.profile, sample);
@@ -33,8 +37,7 @@ double iteration_us(const Setting& setting, const std::vector<DerivedRange>& der
 }  // namespace
 
 bool has_spread(const Setting& setting) {
-  return varies(*setting.workload.profile) || varies(*setting.network, setting.costs.workers()) ||
-         !derived_ranges(setting).empty();
+  return has_measured_spread(setting) || !derived_ranges(setting).empty();
 }
 
 double work_of(const Setting& setting, const Simulated& simulated) {
@@ -49,8 +52,8 @@ double work_of(const Setting& setting, const Simulated& simulated) {
 
 std::optional<Interval> interval(const Setting& setting, const Schedule& schedule, const Run& run,
                                  std::int64_t samples, const std::function<void(std::int64_t)>& progress) {
-  if (!has_spread(setting)) return std::nullopt;
   const std::vector<DerivedRange> derived = derived_ranges(setting);
+  if (derived.empty() && !has_measured_spread(setting)) return std::nullopt;
   std::vector<double> values;
   for (std::int64_t sample = 0; sample < samples; ++sample) {
     values.push_back(iteration_us(setting, derived, schedule, run, static_cast<std::uint64_t>(sample)));

@@ -202,15 +202,20 @@ std::vector<planner::Schedule> read_schedules(const Field& field, const Conditio
       fmt::to_string(scenario.workers[place]));
 }
 
-/// Approximate number of tasks per iteration.
-double tasks_per_worker(const Scenario& scenario) {
-  const auto micro_batches = static_cast<double>(scenario.conditions.accumulation_steps);
-  const bool by_layer = std::ranges::any_of(scenario.schedules, [](const planner::Schedule& schedule) {
+/// The number of micro-batches that have collectives.
+double sending_batches(const Scenario& scenario) {
+  const bool in_each = std::ranges::any_of(scenario.schedules, [](const planner::Schedule& schedule) {
     return schedule.pipeline->program(1, schedule.options).sends_in_each_batch();
   });
+  return in_each ? static_cast<double>(scenario.conditions.accumulation_steps) : 1;
+}
+
+/// Approximate number of tasks per iteration.
+double tasks_per_worker(const Scenario& scenario) {
   const double one_batch = 2.0 * static_cast<double>(scenario.profile.layers.size()) +
                            3.0 * static_cast<double>(core::tensor_count(scenario.profile));
-  return (by_layer ? micro_batches : 1) * one_batch + 2 * micro_batches;
+  return sending_batches(scenario) * one_batch +
+         2 * static_cast<double>(scenario.conditions.accumulation_steps);
 }
 
 /// The limit of tasks. If workers differ, each is simulated; if compute and channel also slow each other
@@ -236,7 +241,7 @@ double max_messages(const Conditions& conditions) {
 /// sends more.
 double messages(const Scenario& scenario, double workers) {
   return 2 * workers * workers * static_cast<double>(core::tensor_count(scenario.profile)) *
-         static_cast<double>(scenario.conditions.iterations);
+         sending_batches(scenario) * static_cast<double>(scenario.conditions.iterations);
 }
 
 void check_messages(const Field& field, const Scenario& scenario) {
@@ -267,9 +272,12 @@ void check_size(const Field& field, const Scenario& scenario) {
     too_many_workers(field, scenario, static_cast<std::size_t>(largest - scenario.workers.begin()),
                      max_tasks(conditions) / tasks_per_worker(scenario));
   }
-  const std::string expected =
-      fmt::format("at most {:.0f} iteration{} of a profile of this size{}", max, max == 1 ? "" : "s",
-                  each ? fmt::format(" with {} workers each by itself", simulated_workers(scenario)) : "");
+  const std::string expected = fmt::format(
+      "at most {:.0f} iteration{} of a profile of this size{}{}", max, max == 1 ? "" : "s",
+      sending_batches(scenario) > 1
+          ? fmt::format(", with collectives in each of {:.0f} micro-batches", sending_batches(scenario))
+          : "",
+      each ? fmt::format(" with {} workers each by itself", simulated_workers(scenario)) : "");
   if (const std::optional<Field> given = field.find("iterations")) given->expected(expected);
   field
       .at(!each                          ? "profile"

@@ -110,6 +110,24 @@ TEST_CASE("divided: a linear layer whose outputs a norm needs as a whole is not 
   CHECK(elements(part, "last") == elements(whole, "last") / 2);
 }
 
+TEST_CASE("divided: what is read beside something whole is whole, too") {
+  const Model whole =
+      read_model(Field::parse(R"({"format": "fusewise.model", "version": 1, "name": "small", "about": "",
+    "input": [{"name": "values", "shape": [8, 16]}], "batch_size": 1, "dtype": "float32", "layers": [
+      {"name": "q", "kind": "linear", "out_features": 16, "inputs": ["values"]},
+      {"name": "k", "kind": "linear", "out_features": 16, "inputs": ["values"]},
+      {"name": "norm", "kind": "rms_norm", "inputs": ["k"]},
+      {"name": "v", "kind": "linear", "out_features": 16, "inputs": ["values"]},
+      {"name": "core", "kind": "attention", "heads": 4, "inputs": ["q", "norm", "v"]},
+      {"name": "out", "kind": "linear", "out_features": 16},
+      {"name": "loss", "kind": "cross_entropy"}]})",
+                              "m.json"));
+  const Model part = divided(whole, {.tensor = 2});
+  for (const char* name : {"q", "k", "v"}) CHECK(elements(part, name) == elements(whole, name));
+  CHECK(layer(part, "core").forward_flops == layer(whole, "core").forward_flops);
+  CHECK(elements(part, "out") == elements(whole, "out") / 2);
+}
+
 TEST_CASE("divided: the parameters of a worker of published models") {
   const auto bundled = [](const char* name) {
     const std::filesystem::path root = support::source_dir();
@@ -131,6 +149,11 @@ TEST_CASE("divided: the parameters of a worker of published models") {
 TEST_CASE("divided: heads and experts that cannot be divided evenly are refused") {
   CHECK_THROWS_WITH_AS(divided(transformer(false), {.tensor = 3}),
                        "expected a model with numbers of heads that tensor 3 divides, got 4 in 'core'",
+                       Unsupported);
+  const std::filesystem::path root = support::source_dir();
+  CHECK_THROWS_WITH_AS(divided(read_model(Field::load(root / "models" / "llama3-70b.json")), {.tensor = 16}),
+                       "expected a model with numbers of heads that tensor 16 divides, got 8 in "
+                       "'model.layers.0.self_attn.core'",
                        Unsupported);
   CHECK_THROWS_WITH_AS(divided(transformer(true), {.expert = 3}),
                        "expected a model with numbers of experts that expert 3 divides, got 4 in 'ff'",

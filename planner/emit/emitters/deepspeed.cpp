@@ -34,9 +34,10 @@ std::string_view words(bool overlaps, std::int64_t stage) {
     return "backward waits for the all-reduce of each bucket; one all-gather of all parameters follows the "
            "step";
   if (stage == 2)
-    return "in each micro-batch, a bucket is all-reduced when the first gradient of the next one is there, "
-           "backward then waits for the bucket before it, and the next micro-batch for all of them; one "
-           "all-gather of all parameters follows the step";
+    return "a bucket is all-reduced when the first gradient of the next one is there, and backward then "
+           "waits "
+           "for the bucket before it; where there are several micro-batches each does so, and the next one "
+           "waits for all of them; one all-gather of all parameters follows the step";
   return "a bucket is all-reduced when the first gradient of the next one is there, and backward then waits "
          "for the bucket before it; one all-gather of all parameters follows the step";
 }
