@@ -251,8 +251,9 @@ std::size_t Expander::block(const Use& use, const Scope& scope) {
 
   const Arguments arguments = bind(block, use, scope);
   if (use.inputs.size() != block.inputs.size())
-    use.field.expected(fmt::format("as many inputs as '{}' has, {}", printable(block.name), block.inputs.size()),
-                       fmt::to_string(use.inputs.size()));
+    use.field.expected(
+        fmt::format("as many inputs as '{}' has, {}", printable(block.name), block.inputs.size()),
+        fmt::to_string(use.inputs.size()));
   Scope inner = scope;
   inner.inputs.clear();
   for (std::size_t i = 0; i < block.inputs.size(); ++i)
