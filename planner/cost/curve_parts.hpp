@@ -1,4 +1,4 @@
-// What is read off cost curves where others are made of them, and curves that are made so.
+// Curves of costs that are made of other curves, and the sizes and startups that are read off these for it.
 
 #pragma once
 
