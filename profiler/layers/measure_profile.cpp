@@ -1,6 +1,7 @@
 #include "profiler/layers/measure_profile.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -77,6 +78,12 @@ void repeat(Session& session, const ProfileOptions& options, const ProfileProgre
   }
 }
 
+/// Simulated time counts nanoseconds; digits below are a clock's.
+double to_nanosecond(double us) {
+  constexpr double kNsPerUs = 1e3;
+  return std::round(us * kNsPerUs) / kNsPerUs;
+}
+
 core::ProfileLayer layer_of(const LayerWork& work, const Samples& samples, std::int64_t batch_size,
                             core::Dtype dtype) {
   const core::Layer& layer = *work.layer;
@@ -85,11 +92,11 @@ core::ProfileLayer layer_of(const LayerWork& work, const Samples& samples, std::
   core::ProfileLayer out = {
       .name = layer.name,
       .kind = std::string(core::name(layer.kind)),
-      .forward_us = forward.median,
-      .backward_us = backward.median,
+      .forward_us = to_nanosecond(forward.median),
+      .backward_us = to_nanosecond(backward.median),
       .tensors = {},
-      .forward_spread_us = forward.spread,
-      .backward_spread_us = backward.spread,
+      .forward_spread_us = to_nanosecond(forward.spread),
+      .backward_spread_us = to_nanosecond(backward.spread),
       .activation_bytes = batch_size * layer.activation_elements * core::bytes_per_element(dtype)};
   for (const core::Tensor& tensor : layer.tensors)
     out.tensors.push_back({.name = tensor.name, .elements = tensor.elements, .shape = tensor.shape});

@@ -61,6 +61,16 @@ struct Channels {
   std::int64_t of_one() const { return outer * inner; }
 };
 
+/// In how many parts a channel is summed, so that few channels fill a GPU, too, and no part is short.
+inline std::int64_t parts_of(const Channels& channels) {
+  constexpr std::int64_t kMaxRows = 2048;  // channels x parts, unless there are more channels
+  constexpr std::int64_t kMinElements = 2048;
+  const std::int64_t by_rows = kMaxRows / channels.channels;
+  const std::int64_t by_elements = channels.of_one() / kMinElements;
+  const std::int64_t parts = by_rows < by_elements ? by_rows : by_elements;
+  return parts > 1 ? parts : 1;
+}
+
 /// The divisor of an element: (k + factor x the squares of the channels around its own)^beta.
 struct Neighbours {
   std::int64_t before = 0;  ///< channels
@@ -159,14 +169,17 @@ class Kernels {
                                 const float* kept, float* partial, std::int64_t parts, Sink weight,
                                 Sink bias) = 0;
 
-  /// Weights are float32; `kept` holds each channel's mean and the inverse of its deviation.
-  virtual void channel_norm(Type type, const Channels& channels, float epsilon, const void* in,
-                            const float* weight, const float* bias, void* out, float* kept) = 0;
-  /// Sinks of weights are float32; `sums` holds two numbers per channel.
-  virtual void channel_norm_back(Type type, const Channels& channels, const void* in, const void* gradient,
-                                 const float* weight, const float* kept, float* sums, Sink to, Sink to_weight,
-                                 Sink to_bias) = 0;
-  virtual void sum_channels(Type type, const Channels& channels, const void* in, Sink to) = 0;
+  /// Weights are float32; `kept` holds each channel's mean and the inverse of its deviation; `partial`, here
+  /// and below, is room for 2 x parts x channels numbers.
+  virtual void channel_norm(Type type, const Channels& channels, std::int64_t parts, float epsilon,
+                            const void* in, const float* weight, const float* bias, void* out, float* kept,
+                            float* partial) = 0;
+  /// Sinks of weights are float32; `sums` is room for two numbers per channel.
+  virtual void channel_norm_back(Type type, const Channels& channels, std::int64_t parts, const void* in,
+                                 const void* gradient, const float* weight, const float* kept, float* sums,
+                                 float* partial, Sink to, Sink to_weight, Sink to_bias) = 0;
+  virtual void sum_channels(Type type, const Channels& channels, std::int64_t parts, const void* in,
+                            float* partial, Sink to) = 0;
 
   /// `kept` holds the base of the power beta, for each element.
   virtual void neighbour_norm(Type type, const Channels& channels, const Neighbours& neighbours,

@@ -1,5 +1,5 @@
 // Maps each call to its bodies. Launch: each(body, count) for every element, rows(body, count) for every row
-// with a team, hold(...) as in Kernels.
+// with a team, short_rows(body, count) with a warp, hold(...) as in Kernels.
 
 #pragma once
 
@@ -108,7 +108,10 @@ class KernelsOn : public Kernels {
                   std::int64_t features, float factor) override {
     with(type, [&](auto t) {
       using T = decltype(t);
-      each(EmbedBackBody<T>{tokens, of<T>(gradient), of<T>(to), features, factor}, rows * features);
+      if (features % 2 == 0)
+        each(EmbedBackPairBody<T>{tokens, of<T>(gradient), of<T>(to), features, factor}, rows * features / 2);
+      else
+        each(EmbedBackBody<T>{tokens, of<T>(gradient), of<T>(to), features, factor}, rows * features);
     });
   }
   void sum_rows(Type type, const void* in, Sink to, std::int64_t rows, std::int64_t columns) override {
@@ -134,14 +137,15 @@ class KernelsOn : public Kernels {
                 float* kept) override {
     with(type, [&](auto t) {
       using T = decltype(t);
-      rows(RowNormBody<T>{n, of<T>(in), of<T>(weight), of<T>(bias), of<T>(out), kept}, n.rows);
+      rows(RowNormBody<T>{n, of<T>(in), of<T>(weight), of<T>(bias), of<T>(out), kept}, n.rows, n.features);
     });
   }
   void row_norm_back(Type type, const RowNorm& n, const void* in, const void* gradient, const void* weight,
                      const float* kept, Sink to) override {
     with(type, [&](auto t) {
       using T = decltype(t);
-      rows(RowNormBackBody<T>{n, of<T>(in), of<T>(gradient), of<T>(weight), kept, of<T>(to)}, n.rows);
+      rows(RowNormBackBody<T>{n, of<T>(in), of<T>(gradient), of<T>(weight), kept, of<T>(to)}, n.rows,
+           n.features);
     });
   }
   void row_norm_weights(Type type, const RowNorm& n, const void* in, const void* gradient, const float* kept,
@@ -155,31 +159,34 @@ class KernelsOn : public Kernels {
         each(SumPartsBody<T>{partial + all, of<T>(bias), parts, n.features}, n.features);
     });
   }
-  void channel_norm(Type type, const Channels& c, float epsilon, const void* in, const float* weight,
-                    const float* bias, void* out, float* kept) override {
+  void channel_norm(Type type, const Channels& c, std::int64_t parts, float epsilon, const void* in,
+                    const float* weight, const float* bias, void* out, float* kept, float* partial) override {
     with(type, [&](auto t) {
       using T = decltype(t);
-      rows(ChannelMeansBody<T>{c, epsilon, of<T>(in), kept}, c.channels);
+      rows(ChannelMeansBody<T>{c, parts, of<T>(in), partial}, parts * c.channels, c.of_one() / parts);
+      each(ChannelJoinBody{c, parts, epsilon, partial, kept}, c.channels);
       each(ChannelNormBody<T>{c, of<T>(in), weight, bias, kept, of<T>(out)}, c.of_one() * c.channels);
     });
   }
-  void channel_norm_back(Type type, const Channels& c, const void* in, const void* gradient,
-                         const float* weight, const float* kept, float* sums, Sink to, Sink to_weight,
-                         Sink to_bias) override {
+  void channel_norm_back(Type type, const Channels& c, std::int64_t parts, const void* in,
+                         const void* gradient, const float* weight, const float* kept, float* sums,
+                         float* partial, Sink to, Sink to_weight, Sink to_bias) override {
     with(type, [&](auto t) {
       using T = decltype(t);
-      rows(ChannelSlopesBody<T>{c, of<T>(in), of<T>(gradient), kept, sums, of<float>(to_weight),
-                                of<float>(to_bias)},
-           c.channels);
+      rows(ChannelSlopesBody<T>{c, parts, of<T>(in), of<T>(gradient), kept, partial}, parts * c.channels,
+           c.of_one() / parts);
+      each(ChannelSlopesJoinBody{parts, partial, sums, of<float>(to_weight), of<float>(to_bias)}, c.channels);
       if (to.data != nullptr)
         each(ChannelNormBackBody<T>{c, of<T>(in), of<T>(gradient), weight, kept, sums, of<T>(to)},
              c.of_one() * c.channels);
     });
   }
-  void sum_channels(Type type, const Channels& c, const void* in, Sink to) override {
+  void sum_channels(Type type, const Channels& c, std::int64_t parts, const void* in, float* partial,
+                    Sink to) override {
     with(type, [&](auto t) {
       using T = decltype(t);
-      rows(ChannelSumBody<T>{c, of<T>(in), of<T>(to)}, c.channels);
+      rows(ChannelSumBody<T>{c, parts, of<T>(in), partial}, parts * c.channels, c.of_one() / parts);
+      each(ChannelSumJoinBody<T>{parts, partial, of<T>(to)}, c.channels);
     });
   }
   void neighbour_norm(Type type, const Channels& c, const Neighbours& n, const void* in, void* out,
@@ -200,23 +207,23 @@ class KernelsOn : public Kernels {
   void log_softmax(Type type, const void* in, void* out, std::int64_t count, std::int64_t columns) override {
     with(type, [&](auto t) {
       using T = decltype(t);
-      rows(LogSoftmaxBody<T>{of<T>(in), of<T>(out), columns}, count);
+      rows(LogSoftmaxBody<T>{of<T>(in), of<T>(out), columns}, count, columns);
     });
   }
   void softmax(Type type, const Scores& s, void* data) override {
-    with(type, [&](auto t) { rows(SoftmaxBody<decltype(t)>{s, of<decltype(t)>(data)}, s.rows); });
+    with(type, [&](auto t) { rows(SoftmaxBody<decltype(t)>{s, of<decltype(t)>(data)}, s.rows, s.keys); });
   }
   void softmax_back(Type type, const Scores& s, const Drop& d, const void* weights, void* gradient) override {
     with(type, [&](auto t) {
       using T = decltype(t);
-      rows(SoftmaxBackBody<T>{s, d, of<T>(weights), of<T>(gradient)}, s.rows);
+      rows(SoftmaxBackBody<T>{s, d, of<T>(weights), of<T>(gradient)}, s.rows, s.keys);
     });
   }
   void loss(Type type, const Loss& l, const void* logarithms, const std::int32_t* labels,
             void* out) override {
     with(type, [&](auto t) {
       using T = decltype(t);
-      rows(LossBody<T>{l, of<T>(logarithms), labels, of<T>(out)}, l.batch);
+      rows(LossBody<T>{l, of<T>(logarithms), labels, of<T>(out)}, l.batch, l.positions);
     });
   }
   void loss_back(Type type, const Loss& l, const void* logarithms, const std::int32_t* labels,
@@ -276,9 +283,14 @@ class KernelsOn : public Kernels {
   void each(const Body& body, std::int64_t count) {
     if (count > 0) launch_.each(body, count);
   }
+  /// `length`: elements of a row. A warp is enough for a short one.
   template <typename Body>
-  void rows(const Body& body, std::int64_t count) {
-    if (count > 0) launch_.rows(body, count);
+  void rows(const Body& body, std::int64_t count, std::int64_t length) {
+    if (count <= 0) return;
+    if (length <= kTeamThreads)
+      launch_.short_rows(body, count);
+    else
+      launch_.rows(body, count);
   }
 
   Launch launch_;

@@ -31,8 +31,8 @@ __global__ void __launch_bounds__(kTeamThreads) run_each(const Body body, const 
 }
 
 template <typename Body>
-__global__ void __launch_bounds__(kTeamThreads) run_rows(const RowsBody<Body> body) {
-  __shared__ TeamShared shared;
+__global__ void __launch_bounds__(kTeamThreads) run_rows(const Body body) {
+  __shared__ typename Body::Shared shared;
   body(CudaLane{}, shared);
 }
 
@@ -68,6 +68,12 @@ class Launch {
   template <typename Body>
   void rows(const Body& body, std::int64_t count) const {
     run_rows<<<blocks(count), kTeamThreads, 0, stream_>>>(RowsBody<Body>{body, count});
+    check();
+  }
+  template <typename Body>
+  void short_rows(const Body& body, std::int64_t count) const {
+    run_rows<<<blocks((count + kTeamWarps - 1) / kTeamWarps), kTeamThreads, 0, stream_>>>(
+        ShortRowsBody<Body>{body, count});
     check();
   }
 

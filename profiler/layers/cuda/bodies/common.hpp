@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -25,6 +26,32 @@ FUSEWISE_BOTH inline void add_to(T* to, float x) {
 #else
   *to = static_cast<T>(number(*to) + x);
 #endif
+}
+
+/// Adds to two neighbours, the first at an even place. Adding halves in pairs is one instruction of a GPU,
+/// and a single half is a loop that takes a hundred times as long where many threads add to one place.
+template <typename T>
+FUSEWISE_BOTH inline void add_pair_to(T* to, float first, float second) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<T, float>) {
+    atomicAdd(to, static_cast<T>(first));
+    atomicAdd(to + 1, static_cast<T>(second));
+  } else if constexpr (std::is_same_v<T, __half>) {
+    atomicAdd(reinterpret_cast<__half2*>(to), __floats2half2_rn(first, second));
+  } else {
+    atomicAdd(reinterpret_cast<__nv_bfloat162*>(to), __floats2bfloat162_rn(first, second));
+  }
+#else
+  add_to(to, first);
+  add_to(to + 1, second);
+#endif
+}
+
+/// a / b; in 32 bits where both fit, which takes a GPU a fraction of the time.
+FUSEWISE_BOTH inline std::int64_t divided(std::int64_t a, std::int64_t b) {
+  constexpr unsigned kNarrow = 32;
+  if ((static_cast<std::uint64_t>(a | b) >> kNarrow) != 0) return a / b;
+  return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
 }
 
 /// A sink with a static type.

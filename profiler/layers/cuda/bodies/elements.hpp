@@ -148,7 +148,24 @@ struct EmbedBackBody {
   std::int64_t features;
   float factor;
   FUSEWISE_BOTH void operator()(std::int64_t i) const {
-    add_to(to + tokens[i / features] * features + i % features, factor * number(gradient[i]));
+    const std::int64_t row = divided(i, features);
+    add_to(to + (tokens[row] - row) * features + i, factor * number(gradient[i]));
+  }
+};
+
+/// The same for two features at once, of an even number.
+template <typename T>
+struct EmbedBackPairBody {
+  const std::int32_t* tokens;
+  const T* gradient;
+  T* to;
+  std::int64_t features;
+  float factor;
+  FUSEWISE_BOTH void operator()(std::int64_t pair) const {
+    const std::int64_t i = 2 * pair;
+    const std::int64_t row = divided(i, features);
+    add_pair_to(to + (tokens[row] - row) * features + i, factor * number(gradient[i]),
+                factor * number(gradient[i + 1]));
   }
 };
 

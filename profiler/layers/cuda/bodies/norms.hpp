@@ -49,6 +49,11 @@ struct SumPartsBody {
   }
 };
 
+FUSEWISE_BOTH inline std::int64_t channel_of(const Channels& c, std::int64_t i) {
+  const std::int64_t block = divided(i, c.inner);
+  return block - divided(block, c.channels) * c.channels;
+}
+
 template <typename T>
 struct ChannelNormBody {
   Channels c;
@@ -58,7 +63,7 @@ struct ChannelNormBody {
   const float* kept;
   T* out;
   FUSEWISE_BOTH void operator()(std::int64_t i) const {
-    const std::int64_t channel = i / c.inner % c.channels;
+    const std::int64_t channel = channel_of(c, i);
     const float normal = (number(in[i]) - kept[2 * channel]) * kept[2 * channel + 1];
     out[i] = static_cast<T>(normal * weight[channel] + bias[channel]);
   }
@@ -74,7 +79,7 @@ struct ChannelNormBackBody {
   const float* sums;
   Out<T> to;
   FUSEWISE_BOTH void operator()(std::int64_t i) const {
-    const std::int64_t channel = i / c.inner % c.channels;
+    const std::int64_t channel = channel_of(c, i);
     const auto count = static_cast<float>(c.outer * c.inner);
     const float inverse = kept[2 * channel + 1];
     const float normal = (number(in[i]) - kept[2 * channel]) * inverse;
@@ -207,61 +212,122 @@ struct RowNormBackBody {
 
 /// Returns the index of a channel's i-th element.
 FUSEWISE_BOTH inline std::int64_t place_of(const Channels& c, std::int64_t channel, std::int64_t i) {
-  return (i / c.inner * c.channels + channel) * c.inner + i % c.inner;
+  const std::int64_t block = divided(i, c.inner);
+  return (block * c.channels + channel) * c.inner + i - block * c.inner;
 }
 
-/// A row is a channel.
+/// Elements of a channel from `begin` to `end`.
+struct ChannelPart {
+  std::int64_t channel;
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+/// Row r of the parts of all channels, where each channel has `parts`.
+FUSEWISE_BOTH inline ChannelPart channel_part(const Channels& c, std::int64_t parts, std::int64_t r) {
+  const std::int64_t channel = r / parts;
+  const std::int64_t part = r % parts;
+  return {channel, part * (c.outer * c.inner) / parts, (part + 1) * (c.outer * c.inner) / parts};
+}
+
+/// The mean of each part, and the squares of the distances from it.
 template <typename T>
 struct ChannelMeansBody {
   Channels c;
-  float epsilon;
+  std::int64_t parts;
   const T* in;
-  float* kept;
+  float* partial;
 
   template <typename Team>
-  FUSEWISE_BOTH void operator()(const Team& team, std::int64_t channel) const {
-    const std::int64_t count = c.outer * c.inner;
+  FUSEWISE_BOTH void operator()(const Team& team, std::int64_t r) const {
+    const ChannelPart part = channel_part(c, parts, r);
     float sum = 0;
-    for (std::int64_t i = team.first(); i < count; i += team.step())
-      sum += number(in[place_of(c, channel, i)]);
-    const float mean = team.sum(sum) / static_cast<float>(count);
+    for (std::int64_t i = part.begin + team.first(); i < part.end; i += team.step())
+      sum += number(in[place_of(c, part.channel, i)]);
+    const float mean = team.sum(sum) / static_cast<float>(part.end - part.begin);
     float squares = 0;
-    for (std::int64_t i = team.first(); i < count; i += team.step()) {
-      const float off = number(in[place_of(c, channel, i)]) - mean;
+    for (std::int64_t i = part.begin + team.first(); i < part.end; i += team.step()) {
+      const float off = number(in[place_of(c, part.channel, i)]) - mean;
       squares += off * off;
     }
-    const float inverse = 1 / sqrtf(team.sum(squares) / static_cast<float>(count) + epsilon);
-    if (team.first() == 0) {
-      kept[2 * channel] = mean;
-      kept[2 * channel + 1] = inverse;
-    }
+    squares = team.sum(squares);
+    if (team.first() != 0) return;
+    partial[2 * r] = mean;
+    partial[2 * r + 1] = squares;
   }
 };
 
-/// Sums gradient times normalized value, and the gradient.
+/// Joins means and squares of a channel's parts, one after the other (Chan, Golub and LeVeque 1979).
+struct ChannelJoinBody {
+  Channels c;
+  std::int64_t parts;
+  float epsilon;
+  const float* partial;
+  float* kept;
+
+  FUSEWISE_BOTH void operator()(std::int64_t channel) const {
+    float count = 0;
+    float mean = 0;
+    float squares = 0;
+    for (std::int64_t r = channel * parts; r < (channel + 1) * parts; ++r) {
+      const ChannelPart part = channel_part(c, parts, r);
+      const auto more = static_cast<float>(part.end - part.begin);
+      const float share = more / (count + more);
+      const float apart = partial[2 * r] - mean;
+      mean += apart * share;
+      squares += partial[2 * r + 1] + apart * apart * count * share;
+      count += more;
+    }
+    kept[2 * channel] = mean;
+    kept[2 * channel + 1] = 1 / sqrtf(squares / count + epsilon);
+  }
+};
+
+/// Sums gradient times normalized value, and the gradient, of each part.
 template <typename T>
 struct ChannelSlopesBody {
   Channels c;
+  std::int64_t parts;
   const T* in;
   const T* gradient;
   const float* kept;
-  float* sums;
-  Out<float> to_weight;
-  Out<float> to_bias;
+  float* partial;
 
   template <typename Team>
-  FUSEWISE_BOTH void operator()(const Team& team, std::int64_t channel) const {
+  FUSEWISE_BOTH void operator()(const Team& team, std::int64_t r) const {
+    const ChannelPart part = channel_part(c, parts, r);
+    const float mean = kept[2 * part.channel];
+    const float inverse = kept[2 * part.channel + 1];
     float along = 0;
     float sum = 0;
-    for (std::int64_t i = team.first(); i < c.outer * c.inner; i += team.step()) {
-      const std::int64_t at = place_of(c, channel, i);
+    for (std::int64_t i = part.begin + team.first(); i < part.end; i += team.step()) {
+      const std::int64_t at = place_of(c, part.channel, i);
       const float slope = number(gradient[at]);
-      along += slope * (number(in[at]) - kept[2 * channel]) * kept[2 * channel + 1];
+      along += slope * (number(in[at]) - mean) * inverse;
       sum += slope;
     }
     along = team.sum(along);
     sum = team.sum(sum);
     if (team.first() != 0) return;
+    partial[2 * r] = along;
+    partial[2 * r + 1] = sum;
+  }
+};
+
+struct ChannelSlopesJoinBody {
+  std::int64_t parts;
+  const float* partial;
+  float* sums;
+  Out<float> to_weight;
+  Out<float> to_bias;
+
+  FUSEWISE_BOTH void operator()(std::int64_t channel) const {
+    float along = 0;
+    float sum = 0;
+    for (std::int64_t r = channel * parts; r < (channel + 1) * parts; ++r) {
+      along += partial[2 * r];
+      sum += partial[2 * r + 1];
+    }
     sums[2 * channel] = along;
     sums[2 * channel + 1] = sum;
     to_weight.put(channel, along);
@@ -272,16 +338,31 @@ struct ChannelSlopesBody {
 template <typename T>
 struct ChannelSumBody {
   Channels c;
+  std::int64_t parts;
   const T* in;
-  Out<T> to;
+  float* partial;
 
   template <typename Team>
-  FUSEWISE_BOTH void operator()(const Team& team, std::int64_t channel) const {
+  FUSEWISE_BOTH void operator()(const Team& team, std::int64_t r) const {
+    const ChannelPart part = channel_part(c, parts, r);
     float sum = 0;
-    for (std::int64_t i = team.first(); i < c.outer * c.inner; i += team.step())
-      sum += number(in[place_of(c, channel, i)]);
+    for (std::int64_t i = part.begin + team.first(); i < part.end; i += team.step())
+      sum += number(in[place_of(c, part.channel, i)]);
     sum = team.sum(sum);
-    if (team.first() == 0) to.put(channel, sum);
+    if (team.first() == 0) partial[r] = sum;
+  }
+};
+
+template <typename T>
+struct ChannelSumJoinBody {
+  std::int64_t parts;
+  const float* partial;
+  Out<T> to;
+
+  FUSEWISE_BOTH void operator()(std::int64_t channel) const {
+    float sum = 0;
+    for (std::int64_t r = channel * parts; r < (channel + 1) * parts; ++r) sum += partial[r];
+    to.put(channel, sum);
   }
 };
 

@@ -17,10 +17,10 @@ struct LossBackBody {
   const T* gradient;
   Out<T> to;
   FUSEWISE_BOTH void operator()(std::int64_t i) const {
-    const std::int64_t row = i / loss.classes;
-    const float hit = labels[row] == i % loss.classes ? 1.0F : 0.0F;
+    const std::int64_t row = divided(i, loss.classes);
+    const float hit = labels[row] == i - row * loss.classes ? 1.0F : 0.0F;
     const float factor =
-        loss.weight / static_cast<float>(loss.positions) * number(gradient[row / loss.positions]);
+        loss.weight / static_cast<float>(loss.positions) * number(gradient[divided(row, loss.positions)]);
     to.put(i, factor * (expf(number(logarithms[i])) - hit));
   }
 };

@@ -17,6 +17,35 @@ struct TeamShared {
   float warps[kTeamWarps];
 };
 
+struct Sum {
+  FUSEWISE_BOTH float operator()(float a, float b) const { return a + b; }
+};
+struct Max {
+  FUSEWISE_BOTH float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+/// Joins the numbers of a warp's threads; each gets the result.
+template <typename Lane, typename Join>
+FUSEWISE_BOTH float joined_by_warp(const Lane& lane, float x, Join join) {
+  for (unsigned apart = kWarpThreads / 2; apart > 0; apart /= 2) x = join(x, lane.shuffle_xor(x, apart));
+  return x;
+}
+
+/// The threads of a warp, for a short row.
+template <typename Lane>
+class Warp {
+ public:
+  FUSEWISE_BOTH explicit Warp(const Lane& lane) : lane_(lane) {}
+
+  FUSEWISE_BOTH std::int64_t first() const { return lane_.thread() % kWarpThreads; }
+  FUSEWISE_BOTH std::int64_t step() const { return kWarpThreads; }
+  FUSEWISE_BOTH float sum(float x) const { return joined_by_warp(lane_, x, Sum{}); }
+  FUSEWISE_BOTH float max(float x) const { return joined_by_warp(lane_, x, Max{}); }
+
+ private:
+  const Lane& lane_;
+};
+
 /// All threads of a block. Lane: one of them, of collectives/compression/cuda/kernels/tiles.hpp.
 template <typename Lane>
 class Team {
@@ -29,16 +58,9 @@ class Team {
   FUSEWISE_BOTH float max(float x) const { return reduced(x, Max{}); }
 
  private:
-  struct Sum {
-    FUSEWISE_BOTH float operator()(float a, float b) const { return a + b; }
-  };
-  struct Max {
-    FUSEWISE_BOTH float operator()(float a, float b) const { return fmaxf(a, b); }
-  };
-
   template <typename Join>
   FUSEWISE_BOTH float reduced(float x, Join join) const {
-    for (unsigned apart = kWarpThreads / 2; apart > 0; apart /= 2) x = join(x, lane_.shuffle_xor(x, apart));
+    x = joined_by_warp(lane_, x, join);
     if (lane_.thread() % kWarpThreads == 0) shared_.warps[lane_.thread() / kWarpThreads] = x;
     lane_.sync();
     float out = shared_.warps[0];
@@ -62,6 +84,22 @@ struct RowsBody {
   FUSEWISE_BOTH void operator()(const Lane& lane, Shared& shared) const {
     for (std::int64_t row = lane.block(); row < rows; row += lane.blocks())
       body(Team<Lane>(lane, shared), row);
+  }
+};
+
+/// Runs all rows, one warp after another.
+template <typename Body>
+struct ShortRowsBody {
+  struct Shared {};
+  Body body;
+  std::int64_t rows;
+
+  template <typename Lane>
+  FUSEWISE_BOTH void operator()(const Lane& lane, Shared& /*shared*/) const {
+    const std::int64_t step = std::int64_t{lane.blocks()} * kTeamWarps;
+    for (std::int64_t row = std::int64_t{lane.block()} * kTeamWarps + lane.thread() / kWarpThreads;
+         row < rows; row += step)
+      body(Warp<Lane>(lane), row);
   }
 };
 

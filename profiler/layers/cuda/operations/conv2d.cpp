@@ -104,9 +104,11 @@ class Conv2dOperation : public Operation {
     if (!conv_.bias) return;
     const Sink& bias = pass_.weight_gradients[1];
     const core::Shape& out = pass_.out();
-    if (pass_.is_mostly_own())
-      return pass_.kernels().sum_channels(pass_.type(), {pass_.batch, out[0], out[1] * out[2]},
-                                          pass_.output_gradient, bias);
+    if (pass_.is_mostly_own()) {
+      const Channels channels = {pass_.batch, out[0], out[1] * out[2]};
+      return pass_.kernels().sum_channels(pass_.type(), channels, parts_of(channels), pass_.output_gradient,
+                                          static_cast<float*>(device_.workspace()), bias);
+    }
     FUSEWISE_CALL(device_, cudnnConvolutionBackwardBias, device_.dnn(), &kOne, out_.get(),
                   pass_.output_gradient, blend(bias), bias_.get(), bias.data);
   }

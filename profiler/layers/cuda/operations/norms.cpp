@@ -58,12 +58,13 @@ class OwnBatchNorm : public Operation {
   explicit OwnBatchNorm(const Pass& pass) : pass_(pass), channels_(channels_of(pass)) {}
 
   void forward() override {
-    pass_.kernels().channel_norm(pass_.type(), channels_, static_cast<float>(pass_.as<core::Norm>().epsilon),
-                                 pass_.inputs[0], weight(0), weight(1), pass_.output, kept());
+    pass_.kernels().channel_norm(pass_.type(), channels_, parts_of(channels_),
+                                 static_cast<float>(pass_.as<core::Norm>().epsilon), pass_.inputs[0],
+                                 weight(0), weight(1), pass_.output, kept(), partial());
   }
   void backward() override {
-    pass_.kernels().channel_norm_back(pass_.type(), channels_, pass_.inputs[0], pass_.output_gradient,
-                                      weight(0), kept(), static_cast<float*>(pass_.scratch),
+    pass_.kernels().channel_norm_back(pass_.type(), channels_, parts_of(channels_), pass_.inputs[0],
+                                      pass_.output_gradient, weight(0), kept(), sums(), partial(),
                                       pass_.input_gradients[0], pass_.weight_gradients[0],
                                       pass_.weight_gradients[1]);
   }
@@ -71,6 +72,8 @@ class OwnBatchNorm : public Operation {
  private:
   const float* weight(std::size_t i) const { return static_cast<const float*>(pass_.weights[i]); }
   float* kept() const { return static_cast<float*>(pass_.kept); }
+  float* sums() const { return static_cast<float*>(pass_.scratch); }
+  float* partial() const { return sums() + 2 * channels_.channels; }
 
   const Pass& pass_;
   Channels channels_;
@@ -178,8 +181,13 @@ std::unique_ptr<Operation> batch_norm(const Pass& pass) {
 
 Room batch_norm_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
   const double elements = batch * static_cast<double>(core::element_count(work.inputs[0].shape));
-  const double of_channels = 2 * kFloat * static_cast<double>(work.weights[0].shape[0]);
-  if (arithmetic.is_mostly_own) return {.kept = of_channels, .scratch = of_channels};
+  const std::int64_t channels = work.weights[0].shape[0];
+  const double of_channels = 2 * kFloat * static_cast<double>(channels);
+  if (arithmetic.is_mostly_own) {
+    const auto parts =
+        static_cast<double>(parts_of({1, channels, static_cast<std::int64_t>(elements) / channels}));
+    return {.kept = of_channels, .scratch = of_channels * (1 + parts)};
+  }
   return {.kept = of_channels,
           .scratch = work.inputs[0].wants_gradient ? 0 : elements * static_cast<double>(arithmetic.bytes())};
 }

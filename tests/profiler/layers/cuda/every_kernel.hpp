@@ -160,6 +160,10 @@ class EveryKernel {
     kernels_.loss_back(type_, loss, logarithms, labels, half_ones(1), {to, false});
     keep(logarithms, kCount);
     keep(lost, 1);
+    constexpr std::int64_t kLong = 3 * 256 + 5;  // a block's row; the others are a warp's
+    void* const long_logarithms = half_ones(kRows * kLong);
+    kernels_.log_softmax(type_, sampled(kRows * kLong, 16), long_logarithms, kRows, kLong);
+    keep(long_logarithms, kRows * kLong);
     keep(to, kCount);
   }
 
@@ -171,17 +175,19 @@ class EveryKernel {
     void* const to = half_ones(count);
     float* const kept = floats(2 * shape.channels, 0);
     float* const of_weights = floats(2 * shape.channels, 1);
-    kernels_.channel_norm(type_, shape, 1e-5F, x, floats(shape.channels, 2), floats(shape.channels, 1), to,
-                          kept);
+    constexpr std::int64_t kParts = 3;
+    float* const partial = floats(2 * kParts * shape.channels, 0);
+    kernels_.channel_norm(type_, shape, kParts, 1e-5F, x, floats(shape.channels, 2),
+                          floats(shape.channels, 1), to, kept, partial);
     keep(to, count);
-    kernels_.channel_norm_back(type_, shape, x, dy, floats(shape.channels, 2), kept,
-                               floats(2 * shape.channels, 0), {to, false}, {of_weights, true},
+    kernels_.channel_norm_back(type_, shape, kParts, x, dy, floats(shape.channels, 2), kept,
+                               floats(2 * shape.channels, 0), partial, {to, false}, {of_weights, true},
                                {of_weights + shape.channels, false});
     keep(to, count);
     keep_floats(kept, 2 * shape.channels);
     keep_floats(of_weights, 2 * shape.channels);
     void* const sums = half_ones(shape.channels);
-    kernels_.sum_channels(type_, shape, x, {sums, true});
+    kernels_.sum_channels(type_, shape, kParts, x, partial, {sums, true});
     keep(sums, shape.channels);
     const profiler::cuda::Neighbours neighbours = {1, 1, 0.1F, 0.75F, 2};
     float* const bases = floats(count, 0);
@@ -199,6 +205,9 @@ class EveryKernel {
     keep(to, kCount);
     kernels_.embed_back(type_, tokens, sampled(kCount, 11), table, kRows, kColumns, 0.5F);
     keep(table, 5 * kColumns);
+    void* const even = sampled(5 * (kColumns - 1), 15);
+    kernels_.embed_back(type_, tokens, sampled(kCount, 11), even, kRows, kColumns - 1, 0.5F);
+    keep(even, 5 * (kColumns - 1));
     const profiler::cuda::Rotation rotation = {3, 3, 2, 4, -1};
     const std::int64_t turned = rotation.rows * rotation.heads * 2 * rotation.pairs;
     void* const rotated = half_ones(turned);

@@ -103,6 +103,10 @@ class HostLaunch {
     gpu_.calls.push_back({"own", std::to_string(count)});
     for (std::int64_t i = 0; gpu_.computes() && i < count; ++i) body(support::Alone{}, i);
   }
+  template <typename Body>
+  void short_rows(const Body& body, std::int64_t count) {
+    rows(body, count);
+  }
 
  private:
   FakeGpu& gpu_;

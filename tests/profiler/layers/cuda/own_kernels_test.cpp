@@ -32,6 +32,11 @@ class Launch {
     if (by_fibers_) return fibers_.run(profiler::cuda::RowsBody<Body>{body, count}, 3);
     for (std::int64_t i = 0; i < count; ++i) body(support::Alone{}, i);
   }
+  template <typename Body>
+  void short_rows(const Body& body, std::int64_t count) {
+    if (by_fibers_) return fibers_.run(profiler::cuda::ShortRowsBody<Body>{body, count}, 3);
+    rows(body, count);
+  }
 
  private:
   bool by_fibers_;
@@ -93,11 +98,14 @@ std::vector<float> run_rows(Kernels& kernels, std::int64_t rows, std::int64_t n)
     std::vector<float> sums(kept.size());
     std::vector<float> to(2 * static_cast<std::size_t>(rows), 1.0F);
     std::vector<float> dx(size);
-    kernels.channel_norm(Type::float32, channels, 1e-5F, x.data(), dy.data(), dy.data(), y.data(),
-                         kept.data());
-    kernels.channel_norm_back(Type::float32, channels, x.data(), dy.data(), dy.data(), kept.data(),
-                              sums.data(), {dx.data(), false}, {to.data(), true}, {to.data() + rows, false});
-    kernels.sum_channels(Type::float32, channels, x.data(), {sums.data(), true});
+    const std::int64_t parts = n < 100 ? 1 : 4;
+    std::vector<float> partial(2 * static_cast<std::size_t>(rows * parts));
+    kernels.channel_norm(Type::float32, channels, parts, 1e-5F, x.data(), dy.data(), dy.data(), y.data(),
+                         kept.data(), partial.data());
+    kernels.channel_norm_back(Type::float32, channels, parts, x.data(), dy.data(), dy.data(), kept.data(),
+                              sums.data(), partial.data(), {dx.data(), false}, {to.data(), true},
+                              {to.data() + rows, false});
+    kernels.sum_channels(Type::float32, channels, parts, x.data(), partial.data(), {sums.data(), true});
     for (const auto* each : {&y, &kept, &sums, &to, &dx}) keep(*each);
   }
   std::vector<float> logarithms(size);

@@ -192,12 +192,12 @@ TEST_CASE(
       (void)profiler::measure_profile(model, fake_backend(), {.session = {.batch_size = 200}}),
       doctest::Contains("the largest batch that fits is 100"), core::EnvironmentError);
   room = 1e12;
-  gpu.room = 300'000'000;  // enough for the workspace and a few samples
+  gpu.room = profiler::cuda::kWorkspaceBytes + 30'000'000;  // enough for a few samples
   const auto measure = [&] {
     (void)profiler::measure_profile(model, fake_backend(), {.session = {.batch_size = 100'000}});
   };
   CHECK_THROWS_WITH_AS(measure(),
-                       doctest::Contains("small: cudaMalloc: out of memory: a batch of 100000 was to "
+                       doctest::Contains("small: cudaMalloc: out of memory: a batch of 100000 should "
                                          "need "),
                        core::EnvironmentError);
   CHECK_THROWS_WITH_AS(measure(), doctest::Contains("; try a batch of "), core::EnvironmentError);
