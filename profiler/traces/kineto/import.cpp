@@ -179,6 +179,10 @@ double device_us(const core::Profile& profile) {
   return sum;
 }
 
+double wait_of(double us, const std::optional<double>& device_us) {
+  return device_us ? std::max(0.0, us - *device_us) : 0;
+}
+
 void forget_host(core::Profile& profile) {
   for (core::ProfileLayer& layer : profile.layers) layer.forward_host_us = layer.backward_host_us = {};
 }
@@ -232,6 +236,30 @@ core::ProfileIteration rest_of(const core::Profile& profile, const Measured& all
   return {.optimizer_us = optimizer, .other_us = std::max(0.0, all.alone - explained)};
 }
 
+/// What the GPU waits for the host in an iteration, beyond the medians of the layers' waits, is theirs in
+/// proportion: medians of noisy waits add up to less than the median of their sum. Otherwise it would count
+/// as other work, which no other way of launching saves.
+void lengthen_waits(core::Profile& profile, const Measured& all) {
+  const core::ProfileIteration rest = rest_of(profile, all);
+  const double busy = std::max(0.0, all.device - device_us(profile) - rest.optimizer_us);
+  const double missing = rest.other_us - busy;
+  double waits = 0;
+  for (const core::ProfileLayer& layer : profile.layers)
+    if (!is_launch_of_update(layer))
+      waits += wait_of(layer.forward_us, layer.forward_device_us) +
+               wait_of(layer.backward_us, layer.backward_device_us);
+  if (missing <= 0 || waits <= 0) return;
+  for (core::ProfileLayer& layer : profile.layers) {
+    if (is_launch_of_update(layer)) continue;
+    layer.forward_us += wait_of(layer.forward_us, layer.forward_device_us) * missing / waits;
+    const double before = layer.backward_us;
+    layer.backward_us += wait_of(layer.backward_us, layer.backward_device_us) * missing / waits;
+    if (before <= 0) continue;
+    for (core::ProfileTensor& tensor : layer.tensors)
+      if (tensor.backward_us) *tensor.backward_us *= layer.backward_us / before;
+  }
+}
+
 /// The rest of an iteration in which the host waits for the GPU once. Nothing if the layers do not take
 /// beside such a host what was measured, for example because it waits amid a pass.
 ///
@@ -257,7 +285,8 @@ std::optional<core::ProfileIteration> synchronizing(core::Profile& profile, cons
 
 /// Adds what an iteration does besides its layers, with the host's stream where one explains what was
 /// measured. Layers whose medians do not add up to what all take in an iteration are scaled to it.
-void add_rest(core::Profile& profile, const Measured& all) {
+/// `is_alone`: a GPU that waits for nothing but the host, as no collective runs.
+void add_rest(core::Profile& profile, const Measured& all, bool is_alone) {
   if (all.knows_host) {
     if (!all.synchronizes) profile.iteration = running_ahead(profile, all);
     if (profile.iteration) return;
@@ -277,6 +306,7 @@ void add_rest(core::Profile& profile, const Measured& all) {
     for (core::ProfileLayer& layer : profile.layers)
       if (!is_launch_of_update(layer)) scale(layer, whole / layers);
   }
+  if (is_alone) lengthen_waits(profile, all);
   profile.iteration = rest_of(profile, all);
 }
 
@@ -542,14 +572,14 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
       .exchange_us = iterations.exchange,
       .exposed_us = iterations.exposed(),
       .computes_on_host = computes_on_host(trace)};
+  const Communication communication = find_communication(trace, calls);
   if (assumed.backward)
     forget_host(out.profile);
   else
-    add_rest(out.profile, iterations);
+    add_rest(out.profile, iterations, communication.kernels == 0 && !computes_on_host(trace));
   out.profile = core::read_profile(core::Field::parse(core::profile_text(out.profile), core::one_line(path)));
 
   out.buckets = usual_buckets(buckets_of(trace, calls), used.steps);
-  const Communication communication = find_communication(trace, calls);
   out.network = network_of(trace, communication, options);
   out.curve_warnings = network_warnings(communication);
   const Shares shares = time_by_role(trace, calls);

@@ -20,8 +20,9 @@ struct MadeJob {
 
   std::uint64_t seed = 1;
   int layers = 4;
-  int kernels = 2;        ///< of a layer's forward; its backward has twice as many
-  double launch_us = 10;  ///< what the host takes for a launch
+  int kernels = 2;           ///< of a layer's forward; its backward has twice as many
+  double launch_us = 10;     ///< what the host takes for a launch
+  double slow_launches = 0;  ///< the share of launches that take 30 times as long
   double kernel_us = 50;
   double gap_us = 0;        ///< of the device between kernels that were launched in time
   double between_us = 100;  ///< the host loads data between iterations
@@ -134,7 +135,10 @@ class MadeTrace {
     if (!again) {
       ++correlation_;
       launched_ = host_;
-      const double took = noisy(job_.launch_us);
+      constexpr unsigned kParts = 1000;
+      const bool is_slow =
+          job_.slow_launches > 0 && static_cast<double>(bits_() % kParts) < kParts * job_.slow_launches;
+      const double took = (is_slow ? 30 : 1) * noisy(job_.launch_us);
       host_ += took;
       if (job_.has_launches)
         add(job_.is_old ? "Runtime" : "cuda_runtime",

@@ -223,5 +223,19 @@ TEST_CASE("made job: a job that is limited by launches is told from one that the
   CHECK(kernels.error() < 0.01);
 }
 
+TEST_CASE("made job: launches that are slow now and then are waits for the host, and no other work") {
+  // The host waits amid passes, so that its stream is not in the profile.
+  const Outcome out = outcome({.layers = 8,
+                               .launch_us = 60,
+                               .slow_launches = 0.02,
+                               .kernel_us = 10,
+                               .reads_layers = true,
+                               .iterations = 7});
+  const core::Profile& profile = out.imported.profile;
+  REQUIRE_FALSE(profile.iteration->host_us);
+  CHECK(out.error() < 0.01);
+  CHECK(profile.iteration->other_us < 0.01 * out.truth_us);
+}
+
 }  // namespace
 }  // namespace kineto
