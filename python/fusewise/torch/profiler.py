@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import csv
+import dataclasses
 import json
 import os
 import statistics
@@ -69,6 +70,27 @@ class _Iteration:
         self.backward = []  # (mark, module, parameter whose gradient is ready now or None)
         self.start = None
         self.backward_start = None
+        self.is_plain = False  # without marks in between
+
+
+@dataclasses.dataclass
+class _Segments:
+    """The same in microseconds, each for the time since the mark before; between forward and backward; and in all."""
+    forward: list
+    between_us: float
+    backward: list
+    whole_us: float
+
+
+def _common_part(lengths, total):
+    """What has to be taken from each of the lengths, from shorter ones all they have, so that it is `total` in all."""
+    left, count = total, len(lengths)
+    for length in sorted(lengths):
+        if left <= length * count:
+            return left / count
+        left -= length
+        count -= 1
+    return max(lengths, default=0.0)
 
 
 def _median_and_spread(values):
@@ -84,13 +106,16 @@ class Profiler:
 
     Each module is charged with its own operations, not with those of the modules inside it. The loss, and whatever
     else comes after the model, counts to the backward pass of the layer that follows it there. The first `warmup`
-    iterations are not counted.
+    iterations are not counted. Marks cost the host time, so every second iteration after these has none, and what the
+    others take longer is left out of their times, the same for each mark; unless `alternates` is false.
     """
 
-    def __init__(self, model: nn.Module, batch_size: int, warmup: int = 2, device: Optional[str] = None) -> None:
+    def __init__(self, model: nn.Module, batch_size: int, warmup: int = 2, device: Optional[str] = None,
+                 alternates: bool = True) -> None:
         self.model = model = unwrapped(model)
         self.batch_size = batch_size
         self.warmup = warmup
+        self.alternates = alternates
         parameters = [p for p in model.parameters() if p.requires_grad]
         if not parameters:
             raise ValueError("the model has no parameter that requires a gradient")
@@ -101,7 +126,8 @@ class Profiler:
         on_gpu = parameters[0].is_cuda
         self.clock = _CudaClock() if on_gpu else _WallClock()
         self.device = device or (torch.cuda.get_device_name(parameters[0].device) if on_gpu else "CPU")
-        self.iterations = []
+        self.plain_us = []  # of iterations without marks
+        self._segments = []  # of those with marks
         self._names = {module: name for name, module in model.named_modules()}
         self._owners = {}
         for name, parameter in model.named_parameters():
@@ -130,20 +156,33 @@ class Profiler:
     def begin(self) -> None:
         """Begins an iteration, where a `with` block does not fit into the loop."""
         self._current = _Iteration()
+        self._current.is_plain = self.alternates and len(self.plain_us) < len(self._segments) - self.warmup
         self._stack, self._seen = [], set()
         self._handles = []
-        for module in self._names:
-            self._handles.append(module.register_forward_pre_hook(self._enter))
-            self._handles.append(module.register_forward_hook(self._leave))
-        for parameter in self._owners:
-            self._handles.append(self._watch_gradient(parameter))
+        if not self._current.is_plain:
+            self._add_hooks()
         self.clock.wait()
         self._current.start = self.clock.mark()
 
     def end(self) -> None:
         """Ends the iteration that begin() began."""
+        end = self.clock.mark()
         self.clock.wait()
-        self.iterations.append(self._times(self._stop()))
+        done = self._stop()
+        whole_us = self.clock.us(done.start, end)
+        if done.is_plain:
+            self.plain_us.append(whole_us)
+            return
+        segments = self._segments_of(done, whole_us)
+        self._times(segments, 0.0)  # which finds what is wrong with it
+        self._segments.append(segments)
+
+    def _add_hooks(self):
+        for module in self._names:
+            self._handles.append(module.register_forward_pre_hook(self._enter))
+            self._handles.append(module.register_forward_hook(self._leave))
+        for parameter in self._owners:
+            self._handles.append(self._watch_gradient(parameter))
 
     def _stop(self):
         for handle in self._handles:
@@ -194,28 +233,50 @@ class Profiler:
             waiting.extend(following for following, _ in node.next_functions)
         return found
 
-    def _times(self, iteration):
+    def _segments_of(self, iteration, whole_us):
+        if iteration.backward_start is None:
+            raise RuntimeError("the model was not called in this iteration")
+        marks = [iteration.start] + [mark for mark, _ in iteration.forward]
+        forward = [(self.clock.us(before, mark), module) for before, (mark, module) in zip(marks, iteration.forward)]
+        between_us = self.clock.us(marks[-1], iteration.backward_start)
+        marks = [iteration.backward_start] + [mark for mark, _, _ in iteration.backward]
+        backward = [(self.clock.us(before, mark), module, parameter)
+                    for before, (mark, module, parameter) in zip(marks, iteration.backward)]
+        return _Segments(forward, between_us, backward, whole_us)
+
+    def _mark_us(self):
+        """What a mark makes an iteration longer by; 0 where no iteration was measured without marks."""
+        counted = sorted(self._segments[self.warmup:], key=lambda each: each.whole_us)
+        if not counted or not self.plain_us:
+            return 0.0
+        middle = counted[len(counted) // 2]
+        longer = middle.whole_us - statistics.median(self.plain_us)
+        lengths = [each[0] for each in middle.forward + middle.backward]
+        return _common_part([*lengths, middle.between_us], max(0.0, longer))
+
+    @property
+    def iterations(self):
+        """The times of each iteration that was measured with marks: see _times()."""
+        mark_us = self._mark_us()
+        return [self._times(segments, mark_us) for segments in self._segments]
+
+    def _times(self, segments, mark_us):
         """Sums by module in us; gradients in the order they got ready, with the time and their module's part."""
         forward, backward = collections.defaultdict(float), collections.defaultdict(float)
-        before = iteration.start
-        for mark, module in iteration.forward:
+        for us, module in segments.forward:
             if module is not None:
-                forward[module] += self.clock.us(before, mark)
-            before = mark
-        ready, since = {}, collections.defaultdict(float)
-        before = start = iteration.backward_start
-        if start is None:
-            raise RuntimeError("the model was not called in this iteration")
-        for mark, module, parameter in iteration.backward:
-            passed = self.clock.us(before, mark)
+                forward[module] += max(0.0, us - mark_us)
+        ready, since, since_start = {}, collections.defaultdict(float), 0.0
+        for us, module, parameter in segments.backward:
+            passed = max(0.0, us - mark_us)
+            since_start += passed
             backward[module] += passed
             since[module] += passed
             if parameter is not None:
                 if parameter in ready:
                     raise RuntimeError(f"expected one backward pass in an iteration, got a second gradient of "
                                        f"{self._owners[parameter][0]!r}")
-                ready[parameter] = (self.clock.us(start, mark), since.pop(module))
-            before = mark
+                ready[parameter] = (since_start, since.pop(module))
         missing = [self._owners[p][0] for p in self._owners if p not in ready]
         if missing:
             raise RuntimeError(f"no gradient for {', '.join(missing)}: every iteration needs a whole backward pass")
@@ -227,10 +288,9 @@ class Profiler:
     # -- what came out
 
     def _counted(self):
-        counted = self.iterations[self.warmup:]
-        if not counted:
-            raise RuntimeError(f"expected more than {self.warmup} iterations, got {len(self.iterations)}")
-        return counted
+        if len(self._segments) <= self.warmup:
+            raise RuntimeError(f"expected more than {self.warmup} iterations, got {len(self._segments)}")
+        return self.iterations[self.warmup:]
 
     def gradients(self) -> list[dict[str, Any]]:
         """One entry for each parameter, by the order in which gradients got ready in the mean: `name`, `elements`,
@@ -261,9 +321,14 @@ class Profiler:
             "batch_size": self.batch_size, "dtype": self.dtype, "device": self.device,
             "origin": {"kind": "measured",
                        "source": f"fusewise.torch on PyTorch {torch.__version__}, {clock}, medians of "
-                                 f"{len(counted)} iterations after {self.warmup}"},
+                                 f"{len(counted)} iterations after {self.warmup}{self._marks_text()}"},
             "layers": [layer for layer in layers
                        if layer["tensors"] or layer["forward_us"] + layer["backward_us"] > 0]}
+
+    def _marks_text(self):
+        if not self.plain_us:
+            return ""
+        return f"; {self._mark_us():.1f} us were taken off for each mark, so that they take what {len(self.plain_us)} without marks took"
 
     def _blocks(self) -> list[tuple[nn.Module, list[nn.Parameter]]]:
         """Parameters against the order in which their gradients got ready, cut where the module changes."""

@@ -241,7 +241,7 @@ class Tuning:
         return [list(part) for part in zip(*(self.group.slowest(row) for row in rows))]
 
     def _costs(self) -> Generator[Mode, Iteration, Costs]:
-        profiler = Profiler(self.ddp.module, self.batch_size, warmup=1)
+        profiler = Profiler(self.ddp.module, self.batch_size, warmup=1, alternates=False)
         parts = ("forward", "backward", "rest", "compute")
         bare: list[list[float]] = [[] for _ in parts]
         for number in range(_PROFILED + 1):
