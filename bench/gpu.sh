@@ -9,7 +9,14 @@ cd "$(dirname "$0")/.."
 if [[ ${1:-} != --build ]]; then
   exec python3 bench/gpu/run.py "$@"
 fi
-cmake --preset portable -D FUSEWISE_TESTS=ON
+prefixes=$(.ci/install_cuda_headers)
+CMAKE_PREFIX_PATH=$prefixes${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH} cmake --preset portable -D FUSEWISE_TESTS=ON
+for needed in FUSEWISE_CUDA_LAYERS NCCL_INCLUDE_DIR; do
+  if ! grep -q "^$needed:[A-Z]*=..*" build/portable/CMakeCache.txt || grep -qE "^$needed:[A-Z]*=(OFF|.*NOTFOUND)" build/portable/CMakeCache.txt; then
+    echo "bench/gpu.sh: expected headers of cuDNN, cuBLASLt and NCCL, but $needed is not set in build/portable/CMakeCache.txt" >&2
+    exit 1
+  fi
+done
 cmake --build build/portable --target fusewise cuda_tests
 mkdir -p build/gpu
 for program in fusewise tests/cuda_tests; do

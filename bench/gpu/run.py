@@ -5,6 +5,7 @@ time: a table on stdout, and in FOLDER table.txt, results.json and files.tar.gz 
 Exit 0: all went well; 1: something did not, and the table says what.
 """
 import argparse
+import contextlib
 import glob
 import json
 import os
@@ -16,7 +17,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
+
+from torch_traces import JOBS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MODELS = ["resnet50", "bert-base", "gpt2", "bert-large", "vgg16", "densenet201", "inception-v4", "resnet152"]
@@ -47,8 +51,8 @@ class Outcome:
             return None
         if self.code is None:
             return f"stopped after its {self.limit:.0f} s" if self.limit else "no time was left for it"
-        if NO_DEVICE in self.err:
-            return NO_DEVICE
+        if NO_DEVICE in self.err and not re.search(rf"{NO_DEVICE}: this (build|fusewise)", self.err):
+            return NO_DEVICE  # as opposed to a program that was built without CUDA
         lines = [line for line in (self.err + self.out).splitlines() if line.strip()]
         said = lines[-1].strip() if lines else "nothing said"
         return ("WRONG USAGE" if self.code == 2 else f"exit {self.code}") + ": " + said[:160]
@@ -62,9 +66,8 @@ class Run:
         self.files = pathlib.Path(tempfile.mkdtemp(prefix="fusewise-gpu-"))
         (self.files / "logs").mkdir()
         self.end = time.monotonic() + options.seconds
-        self.part_end = self.end
-        self.part = ""
         self.rows, self.commands = [], []
+        self.lock = threading.Lock()  # of rows, commands and files in the folder
         self.environment = self._environment()
         self.us = {}  # (model, precision): ours
         self.has_device = True
@@ -87,17 +90,39 @@ class Run:
                 return str(place.resolve())
         return str(folder / name)
 
-    def command(self, name, words, limit):
-        """Within `limit`, its part's time and all of it; its output goes to a log of this name."""
+    def save(self):
+        """Whatever happens later, what is there now is in FOLDER."""
+        with self.lock:
+            with open(self.out / "results.json", "w") as file:
+                json.dump({"rows": self.rows, "commands": self.commands}, file, indent=1)
+            partial = self.out / "files.tar.gz.partial"
+            with tarfile.open(partial, "w:gz", compresslevel=3) as tar:
+                tar.add(self.files, arcname="files")
+            os.replace(partial, self.out / "files.tar.gz")
+
+
+class Part:
+    """One part of the run, with seconds of its own."""
+
+    def __init__(self, run, name, seconds):
+        self.run, self.name = run, name
+        self.files, self.us, self.options = run.files, run.us, run.options
+        self.end = min(run.end, time.monotonic() + seconds)
+
+    def program(self, name):
+        return self.run.program(name)
+
+    def command(self, name, words, limit, **variables):
+        """Within `limit` and its part's time; its output goes to a log of this name."""
         words = [str(word) for word in words]
-        left = min(limit, self.part_end - time.monotonic(), self.end - time.monotonic())
+        left = min(limit, self.end - time.monotonic())
         if left < 1:
             return Outcome(None, "", "", 0, 0)
         began = time.monotonic()
         with open(self.files / "logs" / f"{name}.out", "w+") as out, open(self.files / "logs" / f"{name}.err", "w+") as err:
             try:
                 child = subprocess.Popen(words, stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=ROOT,
-                                         env=self.environment, preexec_fn=lambda: os.setpgid(0, 0))
+                                         env={**self.run.environment, **variables}, process_group=0)
             except OSError as error:
                 return Outcome(127, "", f"{words[0]}: {error.strerror}", 0, left)
             try:
@@ -113,67 +138,57 @@ class Run:
             out.seek(0)
             err.seek(0)
             outcome = Outcome(code, out.read(), err.read(), time.monotonic() - began, left)
-        self.commands.append({"name": name, "command": " ".join(words), "seconds": round(outcome.seconds, 2),
-                              "exit": code})
+        with self.run.lock:
+            self.run.commands.append({"name": name, "command": " ".join(words), "seconds": round(outcome.seconds, 2),
+                                      "exit": code})
         return outcome
 
     def row(self, what, result, good=True, **numbers):
-        if not self.has_device and result.endswith("no PyTorch here"):
+        if not self.run.has_device and result.endswith("no PyTorch here"):
             result = f"{NO_DEVICE}, no PyTorch either"
-        self.rows.append({"part": self.part, "what": what, "result": result, "good": good, **numbers})
-        line = f"{self.part:<12} {what:<34} {'' if good else '! '}{result}"
-        print(line, flush=True)
-        with open(self.out / "table.txt", "a") as table:
-            table.write(line + "\n")
-
-    def begin(self, part, seconds):
-        self.part = part
-        self.part_end = time.monotonic() + seconds
-
-    def save(self):
-        """Whatever happens later, what is there now is in FOLDER."""
-        with open(self.out / "results.json", "w") as file:
-            json.dump({"rows": self.rows, "commands": self.commands}, file, indent=1)
-        partial = self.out / "files.tar.gz.partial"
-        with tarfile.open(partial, "w:gz") as tar:
-            tar.add(self.files, arcname="files")
-        os.replace(partial, self.out / "files.tar.gz")
+        line = f"{self.name:<12} {what:<34} {'' if good else '! '}{result}"
+        with self.run.lock:
+            self.run.rows.append({"part": self.name, "what": what, "result": result, "good": good, **numbers})
+            print(line, flush=True)
+            with open(self.run.out / "table.txt", "a") as table:
+                table.write(line + "\n")
 
 
 # ---- the parts, by what is most wanted; each has seconds of its own
 
 
-def device(run):
+def device(part):
     query = "--query-gpu=name,driver_version,memory.total,clocks.sm,temperature.gpu"
-    smi = run.command("nvidia-smi", ["nvidia-smi", query, "--format=csv,noheader"], 20)
+    smi = part.command("nvidia-smi", ["nvidia-smi", query, "--format=csv,noheader"], 20)
     if smi.code == 0:
-        run.row("nvidia-smi", smi.out.strip())
-    tests = run.command("cuda_tests", [run.program("cuda_tests"), "--fail-if-skipped"], 80)
-    run.has_device = tests.why() != NO_DEVICE
+        part.row("nvidia-smi", smi.out.strip())
+    tests = part.command("cuda_tests", [part.program("cuda_tests"), "--fail-if-skipped"], 80)
+    part.run.has_device = tests.why() != NO_DEVICE
     said = re.search(r"test cases: *(\d+) \| *(\d+) passed", tests.out)
     failed = sorted(set(re.findall(r"^TEST CASE: +(.*)$", tests.out, re.M)))
     why = tests.why()
-    if said and tests.code and run.has_device:
+    if said and tests.code and part.run.has_device:
         why = f"{said[2]} of {said[1]} passed; failed: {'; '.join(failed)[:200]}"
-    run.row("own kernels and layers, tests", why or f"{said[2]} of {said[1]} passed in {tests.seconds:.0f} s", not why)
+    part.row("own kernels and layers, tests", why or f"{said[2]} of {said[1]} passed in {tests.seconds:.0f} s", not why)
 
 
-def profiles(run):
-    for precision, words in PRECISIONS.items():
-        for model in MODELS:
+def profiles(part):
+    for precision in part.options.precisions.split(","):
+        for model in part.options.models.split(","):
             name = f"{model}.{precision}"
-            file = run.files / f"{name}.profile.json"
-            done = run.command(f"profile-{name}", [run.program("fusewise"), "profile", f"models/{model}.json", *words,
+            file = part.files / f"{name}.profile.json"
+            done = part.command(f"profile-{name}", [part.program("fusewise"), "profile", f"models/{model}.json",
+                                                   *PRECISIONS[precision], "--repetitions", part.options.repetitions,
                                                    "-o", file], 40)
             said = re.search(r"whole iteration ([\d.]+) us \(spread ([\d.]+)\), layers add up to ([\d.]+) us; machine (\w+)",
                              done.out)
             why = done.why() or (None if said else "no whole iteration in its output")
             if why:
-                run.row(name, why, False)
+                part.row(name, why, False)
                 continue
             whole, spread, layers = (float(said[i]) for i in (1, 2, 3))
-            run.us[model, precision] = whole
-            run.row(name, f"iteration {whole / 1e3:9.3f} ms (spread {100 * spread / whole:.1f} %), layers "
+            part.us[model, precision] = whole
+            part.row(name, f"iteration {whole / 1e3:9.3f} ms (spread {100 * spread / whole:.1f} %), layers "
                           f"{layers / 1e3:9.3f} ms: {100 * (layers / whole - 1):+.1f} %, {said[4]}",
                     iteration_us=whole, spread_us=spread, layers_us=layers)
 
@@ -182,42 +197,41 @@ def lines_of(outcome):
     return [json.loads(line) for line in outcome.out.splitlines() if line.startswith("{")]
 
 
-def torch(run):
-    script = [sys.executable, "bench/gpu/torch_beside.py"]
-    for fused in (False, True):
-        words = ["--fused", "--models", "bert-base,gpt2"] if fused else ["--models", ",".join(BESIDE_TORCH)]
-        done = run.command(f"torch{'-fused' if fused else ''}", script + words, 60)
-        for line in lines_of(done):
-            model, precision = line["model"], line["precision"]
-            ours = run.us.get((model, precision))
-            beside = f", ours is {ours / line['us']:.3f} times that" if ours else ", ours was not measured"
-            run.row(f"{model}.{precision}{', fused' if fused else ''}",
-                    f"PyTorch {line['torch']} {line['us'] / 1e3:9.3f} ms{beside}", bool(ours), **line)
-        if done.why():
-            run.row("fused attention" if fused else "the same models", done.why(), False)
+def torch(part):
+    done = part.command("torch", [sys.executable, "bench/gpu/torch_beside.py", "--models", ",".join(BESIDE_TORCH)], 80)
+    for line in lines_of(done):
+        model, precision = line["model"], line["precision"]
+        ours = part.us.get((model, precision))
+        beside = f", ours is {ours / line['us']:.3f} times that" if ours else ", ours was not measured"
+        part.row(f"{model}.{precision}", f"PyTorch {line['torch']} {line['us'] / 1e3:9.3f} ms{beside}", bool(ours), **line)
+    if done.why():
+        part.row("the same models", done.why(), False)
 
 
-def verification(run):
-    dtypes = {"float32": [], "tf32": ["--tf32"], "float16": ["--dtype", "float16"], "bfloat16": ["--dtype", "bfloat16"]}
+def verification(part):
+    dtypes = {"bfloat16": ["--dtype", "bfloat16"], "float16": ["--dtype", "float16"], "tf32": ["--tf32"], "float32": []}
     few = ["resnet50", "bert-base", "lstm-an4"]
     for dtype, words in dtypes.items():
         for model, small in SMALL.items():
             if dtype != "float32" and model not in few:
                 continue
-            done = run.command(f"verify-{model}.{dtype}", [run.program("fusewise"), "profile", f"models/{model}.json",
+            done = part.command(f"verify-{model}.{dtype}", [part.program("fusewise"), "profile", f"models/{model}.json",
                                                            "--verify", *small, *words], 30)
             agreed = done.out.strip().splitlines()[-1] if done.code == 0 else ""
-            run.row(f"{model}.{dtype}", done.why() or agreed, done.code == 0)
+            part.row(f"{model}.{dtype}", done.why() or agreed, done.code == 0)
 
 
-def compressors(run):
-    costs = run.files / "gpu.compressors.json"
-    fusewise = run.program("fusewise")
+def compressors(part):
+    costs = part.files / "gpu.compressors.json"
+    fusewise = part.program("fusewise")
     elements = "1024,4096,16384,65536,262144,1048576,4194304,16777216,134217728"
-    done = run.command("compressors", [fusewise, "measure", "--compressors", "--backend", "cuda", "--elements", elements,
+    done = part.command("compressors", [fusewise, "measure", "--compressors", "--backend", "cuda", "--elements", elements,
                                        "-o", costs], 100)
-    theirs = run.command("torch-top-k", [sys.executable, "bench/gpu/torch_beside.py", "--top-k"], 40)
-    top_k = {(line["top_k"], line["density"]): line["us"] for line in lines_of(theirs)}
+    theirs = part.command("torch-top-k", [sys.executable, "bench/gpu/torch_beside.py", "--top-k"], 40)
+    top_k = {(line["top_k"], line["density"]): line["us"] for line in lines_of(theirs) if "top_k" in line}
+    for line in lines_of(theirs):
+        if "copy_gb_per_s" in line:
+            part.row("a copy within the device", f"{line['copy_gb_per_s']:.0f} GB/s, read and written", **line)
     for compressor in json.loads(costs.read_text())["compressors"] if done.code == 0 else []:
         for curve in compressor["curves"]:
             density = curve.get("density")
@@ -227,18 +241,18 @@ def compressors(run):
                     continue
                 beside = top_k.get((size, density))
                 count = f"{size >> 20} Mi" if size >> 20 else f"{size >> 10} Ki"
-                run.row(f"{compressor['name']}, {count}" + (f" at {density}" if density else ""),
+                part.row(f"{compressor['name']}, {count}" + (f" at {density}" if density else ""),
                         f"encode {point['encode_us']:10.1f} us ({4e-3 * size / point['encode_us']:.1f} GB/s of gradient), "
                         f"decode {point['decode_us']:10.1f} us"
                         + (f"; torch.topk takes {beside / point['encode_us']:.1f} times as long as encode" if beside else ""),
                         compressor=compressor["name"], density=density, **point)
     if done.why():
-        run.row("compressors", done.why(), False)
+        part.row("compressors", done.why(), False)
     if theirs.why():
-        run.row("torch.topk", theirs.why(), False)
+        part.row("torch.topk", theirs.why(), False)
     if done.code == 0:
-        shown = run.command("show-costs", [fusewise, "show", costs], 10)
-        run.row("costs as a file", shown.why() or "gpu.compressors.json, read back", shown.code == 0)
+        shown = part.command("show-costs", [fusewise, "show", costs], 10)
+        part.row("costs as a file", shown.why() or "gpu.compressors.json, read back", shown.code == 0)
 
 
 def fits_of(text):
@@ -250,86 +264,157 @@ def fits_of(text):
             yield name[1], "off on sizes left out: " + ", ".join(f"{m} {mean} ({worst})" for m, mean, worst in models)
 
 
-def nccl(run):
-    fusewise = run.program("fusewise")
-    for workers in (2, 4):
-        network, samples = (run.files / f"nccl-{workers}.{end}" for end in ("network.json", "csv"))
-        done = run.command(f"nccl-{workers}", [fusewise, "measure", "--backend", "nccl", "--share-gpu", "--workers",
-                                               workers, "--sizes", run.options.messages, "--repetitions", "10", "--deadline",
-                                               "20", "-o", network, "--samples", samples], 50)
-        fits = re.findall(r"^(\w+): (.* us/byte, off by .*)$", done.out, re.M)
-        for collective, text in fits:
-            run.row(f"{collective}, {workers} ranks on one GPU", text)
-        if done.why() or not fits:
-            run.row(f"{workers} ranks on one GPU", done.why() or "no straight line in its output", False)
-            continue
-        fit = run.command(f"fit-{workers}", [fusewise, "fit", network], 20)
-        for collective, text in fits_of(fit.out):
-            run.row(f"{collective}, {workers} ranks, fitted", text)
-        if fit.why():
-            run.row(f"fit, {workers} ranks", fit.why(), False)
-    wide = run.command("nccl-broadcast", [fusewise, "measure", "--backend", "nccl", "--share-gpu", "--workers", 2,
-                                          "--collectives", "broadcast", "--sizes", "1MiB", "--repetitions", "5",
-                                          "--deadline", "20"], 30)
-    run.row("broadcast alone", wide.why() or "measured", wide.code == 0)
-
-
-def live(run):
-    """Plans run with gradients on the GPU, where this program has that."""
-    fusewise = run.program("fusewise")
-    help_text = run.command("validate-help", [fusewise, "validate", "--help"], 10).out
-    backend = re.search(r"--backend.*?(?=\n +-)", help_text, re.S)
-    if not backend or "nccl" not in backend[0]:
-        run.row("validate --backend nccl", "this program has no such backend")
+@contextlib.contextmanager
+def multi_process_service(part):
+    """CUDA's service that lets the kernels of several processes run at the same time; otherwise they take turns, about
+    10 ms each. Yields the variables for its clients, or nothing on a machine without it."""
+    control = shutil.which("nvidia-cuda-mps-control") or "/usr/local/nvidia/bin/nvidia-cuda-mps-control"
+    if part.options.dry_run or not os.access(control, os.X_OK):
+        part.row("CUDA's multi-process service", "not on this machine: processes take turns on the GPU")
+        yield {}
         return
-    common = ["--workers", 2, "--backend", "nccl", "--share-gpu", "--schedule", "wfbp", "--schedule", "sync-easgd",
-              "--iterations", 10, "--tolerance", "0.5"]
-    jobs = {"layers are waited for": ["scenarios/googlenet-k80.json"]}
-    if "on the GPU" in " ".join(help_text.split()):
-        jobs["layers on the GPU"] = ["scenarios/resnet50-v100.json", "--layers", "models/resnet50.json", "--batch", 16]
-    for name, words in jobs.items():
-        file = run.files / f"live {name}.json".replace(" ", "-")
-        done = run.command(file.stem, [fusewise, "validate", *words, *common, "-o", file], 60)
-        lines = done.out.strip().splitlines()
-        for line in lines if done.code in (0, 3) else []:
-            if line.split()[:1] in (["wfbp"], ["sync-easgd"]):
-                run.row(f"nccl, {name}", re.sub(" +", " ", line)[:160])
-        if done.why():
-            run.row(f"nccl, {name}", done.why(), False)
+    folder = tempfile.mkdtemp(prefix="fusewise-mps-")
+    places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+    environment = {**part.run.environment, **places}
+    server = subprocess.Popen([control, "-f"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(1)
+        yield places
+    finally:
+        subprocess.run([control], input="quit\n", text=True, env=environment, timeout=10, capture_output=True, check=False)
+        server.kill()
+        server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def overlap(run):
-    profile = run.files / "resnet50.float32.profile.json"
-    words = [run.program("fusewise"), "measure", "--backend", "nccl", "--share-gpu", "--workers", 2, "--overlap",
-             "models/resnet50.json", "--overlap-size", "16MiB", "--repetitions", 10, "--deadline", 30,
-             "-o", run.files / "resnet50.float32.overlap.json"]
-    if profile.is_file():
-        words += ["--into", profile]
-    done = run.command("overlap", words, 60)
+def measured_by_nccl(part, workers, how, **variables):
+    fusewise = part.program("fusewise")
+    name = f"nccl-{workers}{how.replace(' ', '-')}"
+    network, samples = (part.files / f"{name}.{end}" for end in ("network.json", "csv"))
+    done = part.command(name, [fusewise, "measure", "--backend", "nccl", "--share-gpu", "--workers", workers, "--sizes",
+                               part.options.messages, "--repetitions", "10", "--deadline", "20", "-o", network, "--samples",
+                               samples], 50, **variables)
+    fits = re.findall(r"^(\w+): (.* us/byte, error .*)$", done.out, re.M)
+    for collective, text in fits:
+        part.row(f"{collective}, {workers} ranks{how}", text)
+    if done.why() or not fits:
+        part.row(f"{workers} ranks on one GPU{how}", done.why() or "no straight line in its output", False)
+        return
+    fit = part.command(f"fit-{name}", [fusewise, "fit", network], 20)
+    for collective, text in fits_of(fit.out):
+        part.row(f"{collective}, {workers} ranks{how}, fitted", text)
+    if fit.why():
+        part.row(f"fit, {workers} ranks{how}", fit.why(), False)
+
+
+def nccl(part):
+    with multi_process_service(part) as variables:
+        if variables:
+            for workers in (2, 4):
+                measured_by_nccl(part, workers, " under MPS", **variables)
+    for workers in (2, 4):
+        measured_by_nccl(part, workers, "")
+
+
+def live(part):
+    """Plans run with gradients and layers on the GPU, the layers of rank 0 alone: the others wait as long."""
+    layers = ["--layers", "models/resnet18.json", "--batch", 256, "--computing", 1]
+    few = [word for name in ("sync-easgd", "ddp", "mg-wfbp", "fusewise", "fusewise-dear", "fsdp2")
+           for word in ("--schedule", name)]
+    jobs = {"layers run": layers + few, "layers wait": few, "layers run, wfbp": layers + ["--schedule", "wfbp"]}
+    with multi_process_service(part) as variables:
+        for name, words in jobs.items():
+            file = part.files / f"live {name}.json".replace(" ", "-").replace(",", "")
+            done = part.command(file.stem, [part.program("fusewise"), "validate", "bench/gpu/live.json", *words, "--workers",
+                                            2, "--backend", "nccl", "--share-gpu", "--iterations", 10, "--tolerance", 10,
+                                            "-o", file], part.options.live_seconds, **variables)
+            if done.code != 0:
+                part.row(name, done.why(), False)
+                continue
+            errors = []
+            for plan in json.loads(file.read_text())["plans"]:
+                iteration = plan["iteration"]
+                errors.append(abs(iteration["error"]))
+                part.row(f"{name}, {plan['name']}", f"predicted {iteration['predicted_us'] / 1e3:9.3f} ms, measured "
+                         f"{iteration['measured_us'] / 1e3:9.3f} ms, error {100 * iteration['error']:.1f} %", **iteration)
+            part.row(f"{name}, all", f"error {100 * sum(errors) / len(errors):.1f} % in the mean, "
+                     f"{100 * max(errors):.1f} % at worst")
+
+
+def traces(part):
+    """Training steps in PyTorch beside what their traces and profiles by events say."""
+    jobs = part.options.jobs.split(",")
+    alone = [job for job in jobs if not job.endswith(":ddp")]
+    shared = [job for job in jobs if job.endswith(":ddp")]
+    if alone:
+        traced(part, "torch-traces", alone)
+    if shared:
+        with multi_process_service(part) as variables:
+            traced(part, "torch-traces-ddp", shared, **variables)
+
+
+def traced(part, name, jobs, **variables):
+    folder = part.files / "traces"
+    fusewise = part.program("fusewise")
+    done = part.command(name, [sys.executable, "bench/gpu/torch_traces.py", folder, "--jobs", ",".join(jobs)], 110,
+                        **variables)
+    for line in lines_of(done):
+        job = line["job"]
+        part.row(job, f"step {line['step_us'] / 1e3:9.3f} ms (spread {100 * line['spread_us'] / line['step_us']:.1f} %)",
+                 **line)
+        for trace in sorted(folder.glob(f"{job.replace(':', '-')}*.trace.json.gz")):
+            stem = trace.name.removesuffix(".trace.json.gz")
+            imported = part.command(f"import-{stem}", [fusewise, "import", trace, "-o", folder / f"{stem}.profile.json",
+                                                       "--batch", job.split(":")[1]], 20)
+            said = re.search(r"predicted with[^:\n]*: [\d.]+ ms, measured [\d.]+ ms.*", imported.out)
+            part.row(stem, imported.why() or (said[0] if said else "no prediction in its output"),
+                     imported.code == 0 and bool(said))
+    if done.why():
+        part.row("PyTorch's steps", done.why(), False)
+
+
+def overlap(part):
+    words = [part.program("fusewise"), "measure", "--backend", "nccl", "--share-gpu", "--workers", 2, "--overlap",
+             "models/resnet18.json", "--batch", 64, "--overlap-size", "16MiB", "--repetitions", 10, "--deadline", 30]
+    with multi_process_service(part) as variables:
+        done = part.command("overlap", words, 60, **variables)
     said = re.search(r"compute_slowdown [\d.]+, communication_slowdown [\d.]+", done.out)
-    run.row("resnet50, 2 ranks on one GPU", done.why() or (said[0] if said else "no slow-downs in its output"),
-            done.code == 0 and bool(said))
+    part.row("resnet18, 2 ranks on one GPU", done.why() or (said[0] if said else "no slow-downs in its output"),
+             done.code == 0 and bool(said))
 
 
-def sanitizer(run):
+def sanitizer(part):
     places = [shutil.which("compute-sanitizer"), "/usr/local/cuda/bin/compute-sanitizer",
               "/usr/local/cuda/compute-sanitizer/compute-sanitizer"]
     tool = next((place for place in places if place and os.access(place, os.X_OK)), None)
-    tests = [run.program("cuda_tests"), "--fail-if-skipped", "--test-case=gpu: few*,gpu own kernels*"]
+    tests = [part.program("cuda_tests"), "--fail-if-skipped", "--test-case=gpu: few*,gpu own kernels*"]
     if tool is None:  # the same programs without it
-        done = run.command("few", tests, 30)
-        run.row("compute-sanitizer", done.why() or "not found on this machine", False)
+        done = part.command("few", tests, 30)
+        part.row("compute-sanitizer", done.why() or "not found on this machine", False)
         return
     for check in ("memcheck", "racecheck", "initcheck", "synccheck"):
-        done = run.command(f"sanitizer-{check}", [tool, "--tool", check, "--error-exitcode", 9, *tests], 40)
+        done = part.command(f"sanitizer-{check}", [tool, "--tool", check, "--error-exitcode", 9, *tests], 40)
         said = [line for line in (done.out + done.err).splitlines() if "SUMMARY" in line]
-        run.row(check, done.why() if done.code is None or not said else said[-1].replace("=", "").strip(),
+        part.row(check, done.why() if done.code is None or not said else said[-1].replace("=", "").strip(),
                 done.code == 0)
 
 
 PARTS = {"device": (device, 100), "profiles": (profiles, 200), "torch": (torch, 90), "compressors": (compressors, 120),
-         "nccl": (nccl, 90), "overlap": (overlap, 50), "sanitizer": (sanitizer, 100), "verify": (verification, 120),
-         "live": (live, 80)}
+         "traces": (traces, 120), "nccl": (nccl, 90), "live": (live, 130), "overlap": (overlap, 50),
+         "sanitizer": (sanitizer, 100), "verify": (verification, 120)}
+
+
+def work_on(run, name):
+    work, seconds = PARTS[name]
+    part = Part(run, name, seconds)
+    began = time.monotonic()
+    try:
+        work(part)
+    except Exception as error:  # of ours: the other parts go on
+        part.row("bench/gpu/run.py", f"{type(error).__name__}: {error}", False)
+    print(f"{name:<12} took {time.monotonic() - began:.0f} s", flush=True)
+    run.save()
 
 
 def main():
@@ -339,7 +424,14 @@ def main():
                         "(default: build/gpu, which bench/gpu.sh --build fills)")
     parser.add_argument("--seconds", type=float, default=560, help="for all parts together (default: 560)")
     parser.add_argument("--messages", default="4KiB..16MiB", help="sizes that NCCL is timed with (default: 4KiB..16MiB)")
+    parser.add_argument("--live-seconds", type=float, default=60, help="for each of the two live runs (default: 60)")
+    parser.add_argument("--jobs", default=",".join(JOBS), help=f"PyTorch's steps to trace (default: {','.join(JOBS)})")
     parser.add_argument("--only", help=f"some of {','.join(PARTS)}")
+    parser.add_argument("--together", action="store_true",
+                        help="all parts at the same time, to find what fails: times mean nothing then")
+    parser.add_argument("--precisions", default=",".join(PRECISIONS), help=f"to profile in (default: {','.join(PRECISIONS)})")
+    parser.add_argument("--repetitions", type=int, default=30, help="of each layer that is profiled (default: 30)")
+    parser.add_argument("--models", default=",".join(MODELS), help=f"to profile (default: {','.join(MODELS)})")
     parser.add_argument("--dry-run", action="store_true",
                         help="as if there were no GPU: every command has to end with 'no CUDA device', or exit 1")
     options = parser.parse_args()
@@ -350,16 +442,15 @@ def main():
     run = Run(options)
     (run.out / "table.txt").write_text("")
     try:
-        for part in wanted:
-            work, seconds = PARTS[part]
-            run.begin(part, seconds)
-            began = time.monotonic()
-            try:
-                work(run)
-            except Exception as error:  # of ours: the other parts go on
-                run.row("bench/gpu/run.py", f"{type(error).__name__}: {error}", False)
-            print(f"{part:<12} took {time.monotonic() - began:.0f} s", flush=True)
-            run.save()
+        if options.together:
+            threads = [threading.Thread(target=work_on, args=(run, part)) for part in wanted]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        else:
+            for part in wanted:
+                work_on(run, part)
     finally:
         shutil.rmtree(run.files, ignore_errors=True)
     bad = [row for row in run.rows if not row["good"]]

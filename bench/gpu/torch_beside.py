@@ -205,7 +205,12 @@ def iterations(torch, options, name, precision):
 
 
 def selections(torch, options):
-    """Indexes and values of the greatest magnitudes, as a compressor takes them."""
+    """Indexes and values of the greatest magnitudes, as a compressor takes them; and a copy of 1 GiB within the device."""
+    source = torch.randn(1 << 28, device=options.device)
+    target = torch.empty_like(source)
+    copies = summary(timed_us(torch, options.device, lambda: target.copy_(source), options.repetitions, options.warm_up))
+    say(copy_gb_per_s=8e-3 * source.numel() / copies["us"], **copies)
+    del source, target
     for elements in options.elements:
         x = torch.randn(elements, device=options.device)
         for density in (0.001, 0.01, 0.1):
