@@ -28,10 +28,6 @@ void add_show(const Command& program);
 void add_schema(const Command& program);
 void add_torch(const Command& program);
 
-/// Every option that offers a GPU backend says this in --help.
-inline constexpr std::string_view kGpuBackendsAreExperimental =
-    "; cuda and nccl are experimental: tested against mock libraries, never run on a GPU";
-
 /// A result is outside its tolerance: the program prints its results and what() and exits with 3.
 class OutOfTolerance : public std::runtime_error {
  public:

@@ -150,7 +150,7 @@ Finding cuda_layers() {
           .is_there = is_built_in,
           .found = is_built_in ? fmt::format("part of this program, for CUDA {}", FUSEWISE_CUDA_MAJOR)
                                : "this program was built without them",
-          .use = "profile --backend cuda (experimental)",
+          .use = "profile --backend cuda",
           .remedy = "build from source with CUDA's compiler and the headers of cuDNN and cuBLASLt"};
 }
 
@@ -159,17 +159,16 @@ Finding cuda_layers() {
 std::vector<Finding> cuda_libraries() {
   constexpr int kFirstWithPlainNames = 13;
   Finding runtime = library("CUDA runtime", {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
-                            "measure --backend nccl (experimental)", "");
+                            "measure --backend nccl", "");
   const int found = runtime.is_there ? major_of(runtime.found) : 0;
   const int usual = FUSEWISE_CUDA_MAJOR > 0 ? FUSEWISE_CUDA_MAJOR : 12;
   const int major = found > 0 ? found : usual;
   const bool is_plain = major >= kFirstWithPlainNames;
   const std::string suffix = fmt::format("-cu{}", major);
   runtime.remedy = "pip install nvidia-cuda-runtime" + (is_plain ? "" : suffix);
-  const std::string layers = "profile --backend cuda (experimental)";
+  const std::string layers = "profile --backend cuda";
   return {runtime,
-          library("NCCL", {"libnccl.so.2"}, "measure --backend nccl (experimental)",
-                  "pip install nvidia-nccl" + suffix),
+          library("NCCL", {"libnccl.so.2"}, "measure --backend nccl", "pip install nvidia-nccl" + suffix),
           library("cuDNN", {"libcudnn.so.9", "libcudnn.so.8"}, layers, "pip install nvidia-cudnn" + suffix),
           library("cuBLASLt", {fmt::format("libcublasLt.so.{}", major)}, layers,
                   "pip install nvidia-cublas" + (is_plain ? "" : suffix))};

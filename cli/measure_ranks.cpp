@@ -215,8 +215,8 @@ void on_ranks(const RankOptions& options, const RankJob& job) {
 void add_rank_options(const Command& command, const std::shared_ptr<RankOptions>& options) {
   command
       .add_option("--backend", options->backend,
-                  fmt::format("one of {}{}", fmt::join(planner::names(measure::collective_backends()), ", "),
-                              kGpuBackendsAreExperimental))
+                  fmt::format("one of {}; nccl has run with ranks that share a GPU, not between GPUs",
+                              fmt::join(planner::names(measure::collective_backends()), ", ")))
       .show_default();
   command.add_option("--workers", options->workers, "number of processes to start on this host")
       .check(range(2U, netlab::kMaxWorkers));

@@ -155,9 +155,8 @@ void add_profile(const Command& program) {
       .required();
   const Option backend = command
                              .add_option("--backend", options->backend,
-                                         fmt::format("where the layers run: one of {}{}",
-                                                     fmt::join(planner::names(profiler::backends()), ", "),
-                                                     kGpuBackendsAreExperimental))
+                                         fmt::format("where the layers run: one of {}",
+                                                     fmt::join(planner::names(profiler::backends()), ", ")))
                              .show_default();
   command.add_option("--batch,--batch-size", options->batch, "samples (default: those of the model)")
       .check(range<std::int64_t>(1, 1'000'000'000));

@@ -322,10 +322,11 @@ LiveCommand add_live_options(const Command& command) {
   const Command group = command.add_group(
       "Live", "options for a plan or a scenario that is run live and compared with its prediction");
   group
-      .add_option("--backend", options->backend,
-                  fmt::format("backend that exchanges the gradients: one of {}{}",
-                              fmt::join(planner::names(measure::collective_backends()), ", "),
-                              kGpuBackendsAreExperimental))
+      .add_option(
+          "--backend", options->backend,
+          fmt::format("backend that exchanges the gradients: one of {}; nccl is experimental: no run on a "
+                      "GPU has been compared with its prediction",
+                      fmt::join(planner::names(measure::collective_backends()), ", ")))
       .show_default();
   group.add_flag(
       "--share-gpu", options->share_gpu,
