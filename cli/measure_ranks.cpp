@@ -214,9 +214,11 @@ void on_ranks(const RankOptions& options, const RankJob& job) {
 
 void add_rank_options(const Command& command, const std::shared_ptr<RankOptions>& options) {
   command
-      .add_option("--backend", options->backend,
-                  fmt::format("one of {}; nccl has run with ranks that share a GPU, not between GPUs",
-                              fmt::join(planner::names(measure::collective_backends()), ", ")))
+      .add_option(
+          "--backend", options->backend,
+          fmt::format(
+              "one of {}; nccl is experimental between several GPUs: it has run with ranks that share one",
+              fmt::join(planner::names(measure::collective_backends()), ", ")))
       .show_default();
   command.add_option("--workers", options->workers, "number of processes to start on this host")
       .check(range(2U, netlab::kMaxWorkers));

@@ -276,15 +276,22 @@ def multi_process_service(part):
     folder = tempfile.mkdtemp(prefix="fusewise-mps-")
     places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
     environment = {**part.run.environment, **places}
-    server = subprocess.Popen([control, "-f"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL)
+    service = subprocess.Popen([control, "-f"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, process_group=0)
     try:
         time.sleep(1)
+        if service.poll() is not None:
+            part.row("CUDA's multi-process service", f"ended with {service.returncode}", False)
+            places = {}
         yield places
     finally:
-        subprocess.run([control], input="quit\n", text=True, env=environment, timeout=10, capture_output=True, check=False)
-        server.kill()
-        server.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired, OSError):  # a client that hangs keeps it
+            subprocess.run([control], input="quit -t 3\n", text=True, env=environment, timeout=5, capture_output=True,
+                           check=False)
+            service.wait(3)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(service.pid, signal.SIGKILL)  # with the server that it has started
+        service.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -327,7 +334,7 @@ def live(part):
         for name, words in jobs.items():
             file = part.files / f"live {name}.json".replace(" ", "-").replace(",", "")
             done = part.command(file.stem, [part.program("fusewise"), "validate", "bench/gpu/live.json", *words, "--workers",
-                                            2, "--backend", "nccl", "--share-gpu", "--iterations", 10, "--tolerance", 10,
+                                            2, "--backend", "nccl", "--share-gpu", "--iterations", 5, "--warm-up", 2, "--tolerance", 10,
                                             "-o", file], part.options.live_seconds, **variables)
             if done.code != 0:
                 part.row(name, done.why(), False)
@@ -400,9 +407,9 @@ def sanitizer(part):
                 done.code == 0)
 
 
-PARTS = {"device": (device, 100), "profiles": (profiles, 200), "torch": (torch, 90), "compressors": (compressors, 120),
-         "traces": (traces, 120), "nccl": (nccl, 90), "live": (live, 130), "overlap": (overlap, 50),
-         "sanitizer": (sanitizer, 100), "verify": (verification, 120)}
+PARTS = {"device": (device, 90), "live": (live, 200), "overlap": (overlap, 40), "profiles": (profiles, 200),
+         "traces": (traces, 100), "torch": (torch, 80), "nccl": (nccl, 50), "compressors": (compressors, 60),
+         "sanitizer": (sanitizer, 60), "verify": (verification, 120)}
 
 
 def work_on(run, name):
@@ -414,7 +421,8 @@ def work_on(run, name):
     except Exception as error:  # of ours: the other parts go on
         part.row("bench/gpu/run.py", f"{type(error).__name__}: {error}", False)
     print(f"{name:<12} took {time.monotonic() - began:.0f} s", flush=True)
-    run.save()
+    with contextlib.suppress(OSError):  # files of other parts come and go; all are saved at the end
+        run.save()
 
 
 def main():
@@ -424,7 +432,7 @@ def main():
                         "(default: build/gpu, which bench/gpu.sh --build fills)")
     parser.add_argument("--seconds", type=float, default=560, help="for all parts together (default: 560)")
     parser.add_argument("--messages", default="4KiB..16MiB", help="sizes that NCCL is timed with (default: 4KiB..16MiB)")
-    parser.add_argument("--live-seconds", type=float, default=60, help="for each of the two live runs (default: 60)")
+    parser.add_argument("--live-seconds", type=float, default=100, help="for each of the live runs (default: 100)")
     parser.add_argument("--jobs", default=",".join(JOBS), help=f"PyTorch's steps to trace (default: {','.join(JOBS)})")
     parser.add_argument("--only", help=f"some of {','.join(PARTS)}")
     parser.add_argument("--together", action="store_true",
@@ -451,6 +459,7 @@ def main():
         else:
             for part in wanted:
                 work_on(run, part)
+        run.save()
     finally:
         shutil.rmtree(run.files, ignore_errors=True)
     bad = [row for row in run.rows if not row["good"]]

@@ -170,7 +170,7 @@ class Kernels {
                                 Sink bias) = 0;
 
   /// Weights are float32; `kept` holds each channel's mean and the inverse of its deviation; `partial`, here
-  /// and below, is room for 2 x parts x channels numbers.
+  /// and in the gradient, is room for 2 x parts x channels numbers.
   virtual void channel_norm(Type type, const Channels& channels, std::int64_t parts, float epsilon,
                             const void* in, const float* weight, const float* bias, void* out, float* kept,
                             float* partial) = 0;
@@ -178,6 +178,7 @@ class Kernels {
   virtual void channel_norm_back(Type type, const Channels& channels, std::int64_t parts, const void* in,
                                  const void* gradient, const float* weight, const float* kept, float* sums,
                                  float* partial, Sink to, Sink to_weight, Sink to_bias) = 0;
+  /// `partial` is room for parts x channels numbers.
   virtual void sum_channels(Type type, const Channels& channels, std::int64_t parts, const void* in,
                             float* partial, Sink to) = 0;
 

@@ -236,18 +236,18 @@ core::ProfileIteration rest_of(const core::Profile& profile, const Measured& all
   return {.optimizer_us = optimizer, .other_us = std::max(0.0, all.alone - explained)};
 }
 
-/// What the GPU waits for the host in an iteration, beyond the medians of the layers' waits, is theirs in
+/// What the GPU waits for launches in an iteration, beyond the medians of the layers' waits, is theirs in
 /// proportion: medians of noisy waits add up to less than the median of their sum. Otherwise it would count
-/// as other work, which no other way of launching saves.
+/// as other work, which no other way of launching saves. What the host does between iterations stays there.
 void lengthen_waits(core::Profile& profile, const Measured& all) {
   const core::ProfileIteration rest = rest_of(profile, all);
   const double busy = std::max(0.0, all.device - device_us(profile) - rest.optimizer_us);
-  const double missing = rest.other_us - busy;
   double waits = 0;
   for (const core::ProfileLayer& layer : profile.layers)
     if (!is_launch_of_update(layer))
       waits += wait_of(layer.forward_us, layer.forward_device_us) +
                wait_of(layer.backward_us, layer.backward_device_us);
+  const double missing = std::min(rest.other_us - busy, all.wait - all.optimizer_wait - waits);
   if (missing <= 0 || waits <= 0) return;
   for (core::ProfileLayer& layer : profile.layers) {
     if (is_launch_of_update(layer)) continue;
@@ -326,6 +326,17 @@ std::string iteration_text(const core::Profile& profile, const Measured& all, co
       "optimizer {:.3f}, other {:.3f}, exposed communication {:.3f}, waiting for the host {:.3f} ms",
       all.length / 1e3, used.lengths_us.size(), spread(used.lengths_us) / 1e3, forward / 1e3, backward / 1e3,
       optimizer / 1e3, other / 1e3, all.exposed() / 1e3, waits / 1e3);
+}
+
+/// Empty if the GPU hardly waits for launches: the profiler takes time for each (docs/gpu.md).
+std::string slowed_text(const core::Profile& profile, const Measured& all) {
+  constexpr double kMatters = 0.2;
+  const double share = all.length > 0 ? all.wait / all.length : 0;
+  if (!profile.iteration || share <= kMatters) return "";
+  return fmt::format(
+      "the GPU waits for launches in {:.0f} % of an iteration: the profiler makes them slower, so the job is "
+      "faster without it",
+      100 * share);
 }
 
 std::string host_text(const core::Profile& profile, const Measured& all, bool on_host) {
@@ -611,6 +622,9 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
         micro_batches));
   for (const std::string& more : {difference_text(used), assumed.sizes})
     if (!more.empty()) out.warnings.push_back(more);
+  if (const std::string slowed = slowed_text(out.profile, iterations);
+      !computes_on_host(trace) && !slowed.empty())
+    out.warnings.push_back(slowed);
   if (assumed.gradients) out.warnings.emplace_back(kAssumedGradients);
   if (assumed.buckets) out.warnings.emplace_back(kAssumedBuckets);
   if (assumed.tensors)

@@ -111,6 +111,18 @@ TEST_CASE("cuda layers: the same by own kernels where cuDNN only convolves and r
   }
 }
 
+TEST_CASE("cuda layers: channels of many elements are summed in parts, few of which fill a GPU") {
+  CHECK(profiler::cuda::parts_of({.outer = 1, .channels = 4, .inner = 1}) == 1);
+  CHECK(profiler::cuda::parts_of({.outer = 3, .channels = 4, .inner = 48 * 48}) == 3);
+  CHECK(profiler::cuda::parts_of({.outer = 64, .channels = 64, .inner = 112 * 112}) == 32);
+  CHECK(profiler::cuda::parts_of({.outer = 64, .channels = 2049, .inner = 112 * 112}) == 1);
+  // three samples; the convolution before it has a bias of four channels
+  const LayerExample example =
+      support::image_example(R"({"name": "it", "kind": "batch_norm"})", "[4, 48, 48]", "[4, 48, 48]");
+  check_against_cpu(example, 2e-4, {.is_mostly_own = true});
+  check_against_cpu(example, roundings(Type::bfloat16), {.type = Type::bfloat16, .is_mostly_own = true});
+}
+
 TEST_CASE("cuda layers: what is read twice gets both gradients, of every kind") {
   int count = 0;
   for (const LayerExample& example : support::layer_examples())
@@ -223,9 +235,9 @@ std::optional<Calls> calls_of(const LayerWork& work, const Arithmetic& arithmeti
                    if_wanted({cudnn_or_own("cudnnActivationBackward")}, {})};
     case LayerKind::batch_norm:
       if (arithmetic.is_mostly_own)
-        return Calls{{"own", "own", "own"},
-                     wants ? std::vector<std::string>{"own", "own", "own"}
-                           : std::vector<std::string>{"own", "own"}};
+        return Calls{
+            {"own", "own", "own"},
+            wants ? std::vector<std::string>{"own", "own", "own"} : std::vector<std::string>{"own", "own"}};
       return Calls{{"cudnnBatchNormalizationForwardTraining"}, {"cudnnBatchNormalizationBackward"}};
     case LayerKind::lrn:
       return Calls{{cudnn_or_own("cudnnLRNCrossChannelForward")},
