@@ -272,11 +272,17 @@ void run_live(const Options& given_options, const Field& file, bool json, const 
     predictions.add(calibration.profile.model, calibration, all, out.predictions);
     core::write_file(prediction_file, predictions.text());
   }
+  // Each table is printed when its plan has run, so that a run that is stopped leaves those before it.
+  const bool prints_tables = worker_group->is_first() && !json;
+  if (prints_tables) print(calibration.where + '\n');
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (worker_group->is_first()) progress.next(all[i].name);
     out.records.push_back(live::execute(*worker_group, all[i], calibration, out.predictions[i]));
     out.comparisons.push_back(
         live::compare(all[i], calibration.profile, out.predictions[i], out.records.back()));
+    if (!prints_tables) continue;
+    progress.end();
+    print('\n' + live::comparison_table(out.comparisons.back()));
   }
   progress.end();
   print_warnings(worker_group->take_warnings());
@@ -291,15 +297,13 @@ void run_live(const Options& given_options, const Field& file, bool json, const 
     files.push_back({options.timeline, live::timeline(shown)});
   }
   core::write_files(files);
-  std::string table = calibration.where + '\n';
   std::vector<std::string> faults;
   for (const live::Comparison& comparison : out.comparisons) {
-    table += '\n' + live::comparison_table(comparison);
     if (live::error_of(comparison) > options.tolerance)
       faults.push_back(fmt::format("{}: the prediction is off by {:.1f} %, more than {:g} %", comparison.name,
                                    100 * live::error_of(comparison), 100 * options.tolerance));
   }
-  print(json ? report : table);
+  if (json) print(report);
   if (!faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(faults, "; ")));
 }
 

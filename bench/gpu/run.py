@@ -336,17 +336,16 @@ def live(part):
             done = part.command(file.stem, [part.program("fusewise"), "validate", "bench/gpu/live.json", *words, "--workers",
                                             2, "--backend", "nccl", "--share-gpu", "--iterations", 5, "--warm-up", 2, "--tolerance", 10,
                                             "-o", file], part.options.live_seconds, **variables)
-            if done.code != 0:
-                part.row(name, done.why(), False)
-                continue
             errors = []
-            for plan in json.loads(file.read_text())["plans"]:
-                iteration = plan["iteration"]
-                errors.append(abs(iteration["error"]))
-                part.row(f"{name}, {plan['name']}", f"predicted {iteration['predicted_us'] / 1e3:9.3f} ms, measured "
-                         f"{iteration['measured_us'] / 1e3:9.3f} ms, error {100 * iteration['error']:.1f} %", **iteration)
-            part.row(f"{name}, all", f"error {100 * sum(errors) / len(errors):.1f} % in the mean, "
-                     f"{100 * max(errors):.1f} % at worst")
+            for plan, predicted, measured, error in re.findall(  # of the plans that have run
+                    r"^(\S+)\n +predicted.*\niteration +([\d.]+) +([\d.]+) .* (-?[\d.]+) %$", done.out, re.M):
+                errors.append(abs(float(error)))
+                part.row(f"{name}, {plan}", f"predicted {float(predicted):9.3f} ms, measured {float(measured):9.3f} ms, "
+                         f"error {error} %", predicted_ms=float(predicted), measured_ms=float(measured))
+            if errors:
+                part.row(f"{name}, all", f"error {sum(errors) / len(errors):.1f} % in the mean, {max(errors):.1f} % at worst")
+            if done.why() or not errors:
+                part.row(name, done.why() or "no plan in its output", False)
 
 
 def traces(part):
