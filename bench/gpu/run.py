@@ -407,7 +407,7 @@ def sanitizer(part):
 
 
 PARTS = {"device": (device, 90), "live": (live, 200), "overlap": (overlap, 40), "profiles": (profiles, 200),
-         "traces": (traces, 100), "torch": (torch, 80), "nccl": (nccl, 50), "compressors": (compressors, 60),
+         "traces": (traces, 130), "torch": (torch, 80), "nccl": (nccl, 50), "compressors": (compressors, 60),
          "sanitizer": (sanitizer, 60), "verify": (verification, 120)}
 
 

@@ -22,7 +22,8 @@ import torch_beside  # noqa: E402
 
 JOBS = ["resnet50:64:float32:eager", "bert-base:64:bfloat16:eager", "gpt2:8:tf32:eager", "resnet50:1:float32:eager",
         "bert-base:1:bfloat16:eager", "gpt2:1:float32:eager", "bert-base:1:bfloat16:graphed", "resnet50:1:float32:graphed",
-        "bert-base:1:bfloat16:whole-graph", "resnet50:1:float32:whole-graph", "resnet50:32:float32:ddp"]
+        "bert-base:1:bfloat16:whole-graph", "resnet50:1:float32:whole-graph", "bert-base:64:bfloat16:whole-graph",
+        "gpt2:1:float32:whole-graph", "resnet50:32:float32:ddp"]
 TRACED_STEPS = 6
 # NCCL takes ranks on one GPU only where it believes that they are on different hosts, which talk over sockets
 NCCL = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_NVLS_ENABLE": "0",
