@@ -341,7 +341,8 @@ def faults_of(ending, words=()):
     if ending.code == 0 and ending.out:
         text = ending.out
         for name in named_outputs(words):
-            text = text.replace(os.fsencode(name), b"")  # nan is a name like any other
+            if re.search("nan|inf", name, re.IGNORECASE):  # names like any other
+                text = text.replace(os.fsencode(name), b"")
         yield from faults_of_text("standard output", text, prints_json(ending.out, words))
 
 
