@@ -3,7 +3,7 @@
 """The same training iterations in PyTorch, and torch.topk, for bench/gpu/run.py to put beside ours: JSON lines.
 
 Models are written as models/*.json are, layer by layer, with the scores of attention kept: so both do the same work
-by different code. With --fused attention is PyTorch's own.
+by different code.
 """
 import argparse
 import json
@@ -16,7 +16,7 @@ BATCHES = {"resnet50": 64, "bert-base": 64, "gpt2": 8}
 PRECISIONS = ["float32", "tf32", "bfloat16"]
 
 
-def definitions(torch, fused):
+def definitions(torch):
     nn, functional = torch.nn, torch.nn.functional
 
     class Bottleneck(nn.Module):
@@ -61,15 +61,11 @@ def definitions(torch, fused):
         def forward(self, q, k, v):
             batch, length, features = q.shape
             q, k, v = (x.view(batch, length, self.heads, -1).transpose(1, 2) for x in (q, k, v))
-            if fused:
-                dropout = 0.1 if self.training else 0.0
-                mixed = functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=self.causal)
-            else:
-                scores = q @ k.transpose(-2, -1) * (features // self.heads) ** -0.5
-                if self.causal:
-                    later = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
-                    scores = scores.masked_fill(later, float("-inf"))
-                mixed = functional.dropout(scores.softmax(-1), 0.1, self.training) @ v
+            scores = q @ k.transpose(-2, -1) * (features // self.heads) ** -0.5
+            if self.causal:
+                later = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
+                scores = scores.masked_fill(later, float("-inf"))
+            mixed = functional.dropout(scores.softmax(-1), 0.1, self.training) @ v
             return mixed.transpose(1, 2).reshape(batch, length, features)
 
     class BertLayer(nn.Module):
@@ -182,7 +178,7 @@ def iterations(torch, options, name, precision):
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     torch.backends.cudnn.benchmark = True
     torch.manual_seed(1)
-    model = definitions(torch, options.fused)[name]().to(options.device)
+    model = definitions(torch)[name]().to(options.device)
     parameters = sum(p.numel() for p in model.parameters())
     if parameters != PARAMETERS[name]:
         raise SystemExit(f"{name} has {parameters} parameters, expected {PARAMETERS[name]}")
@@ -200,7 +196,7 @@ def iterations(torch, options, name, precision):
             parameter.grad = None
 
     samples = timed_us(torch, options.device, iteration, options.repetitions, options.warm_up)
-    say(model=name, precision=precision, fused=options.fused, batch=batch, parameters=parameters,
+    say(model=name, precision=precision, batch=batch, parameters=parameters,
         torch=torch.__version__, **summary(samples))
 
 
@@ -230,7 +226,6 @@ def main():
     parser.add_argument("--top-k", action="store_true", help="torch.topk, in the place of models")
     parser.add_argument("--elements", type=lambda text: [int(n) for n in text.split(",")],
                         default=[1 << 18, 1 << 21, 1 << 24, 1 << 27])
-    parser.add_argument("--fused", action="store_true", help="attention as PyTorch fuses it")
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--batch", type=int, help="in the place of the papers'")
     parser.add_argument("--size", type=int, help="height of images or length of sequences")

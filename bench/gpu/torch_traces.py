@@ -41,7 +41,7 @@ class Job:
         torch.backends.cudnn.benchmark = True
         torch.manual_seed(1)
         dtype = torch.bfloat16 if self.precision == "bfloat16" else torch.float32
-        self.model = torch_beside.definitions(torch, fused=False)[model]().to("cuda", dtype)
+        self.model = torch_beside.definitions(torch)[model]().to("cuda", dtype)
         for module in self.model.modules():
             if isinstance(module, torch.nn.BatchNorm2d):
                 module.float()
