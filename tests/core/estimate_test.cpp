@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "core/errors.hpp"
 #include "tests/support/program.hpp"
@@ -53,6 +54,27 @@ TEST_CASE("estimate: a layer takes as long as its arithmetic or its traffic, and
   const Profile half = estimate(model, kSlowMemory, {.batch_size = 20, .dtype = Dtype::float16});
   CHECK(half.layers[1].forward_us == doctest::Approx(moving.layers[1].forward_us));
   CHECK(half.batch_size == 20);
+}
+
+TEST_CASE("estimate: products in two bytes take longer where rows are no multiple of 8 elements") {
+  const auto forward_us_of = [](int features, Dtype dtype) {
+    const core::Model model = core::read_model(core::Field::parse(
+        fmt::format(
+            R"({{"format": "fusewise.model", "version": 1, "name": "m", "about": "", "batch_size": 10,
+                "dtype": "float32", "input": [{{"name": "x", "shape": [100, 64]}}],
+                "layers": [{{"name": "l", "kind": "linear", "out_features": {}}}]}})",
+            features),
+        "m.json"));
+    return estimate(model, kFastMemory, {.dtype = dtype}).layers[0].forward_us - 5;
+  };
+  // 10 samples x 100 rows x 2 x 64 x features operations; tensor cores of 2 TFLOP/s, of which half is reached
+  constexpr double kOperations = 1000.0 * 2 * 64;
+  for (const Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
+    CHECK(forward_us_of(800, dtype) == doctest::Approx(kOperations * 800 / 1e6));
+    CHECK(forward_us_of(802, dtype) == doctest::Approx(kOperations * 802 / (0.22 * 2e6)));
+    CHECK(forward_us_of(801, dtype) == doctest::Approx(kOperations * 801 / (0.12 * 2e6)));
+  }
+  CHECK(forward_us_of(801, Dtype::float32) == doctest::Approx(kOperations * 801 / 0.7e6));
 }
 
 TEST_CASE("estimate: the profile holds the model's tensors, and no layer that costs nothing") {
