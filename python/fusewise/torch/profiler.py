@@ -245,14 +245,17 @@ class Profiler:
         return _Segments(forward, between_us, backward, whole_us)
 
     def _mark_us(self):
-        """What a mark makes an iteration longer by; 0 where no iteration was measured without marks."""
+        """What a mark makes an iteration longer by; 0 where no iteration was measured without marks. By the clock of a
+        CPU the time between two marks holds one of them, so it is at most the shortest; a GPU may be behind the host."""
         counted = sorted(self._segments[self.warmup:], key=lambda each: each.whole_us)
         if not counted or not self.plain_us:
             return 0.0
-        middle = counted[len(counted) // 2]
-        longer = middle.whole_us - statistics.median(self.plain_us)
-        lengths = [each[0] for each in middle.forward + middle.backward]
-        return _common_part([*lengths, middle.between_us], max(0.0, longer))
+        middle = counted[(len(counted) - 1) // 2]
+        longer = max(0.0, middle.whole_us - statistics.median(self.plain_us))
+        lengths = [middle.between_us, *(each[0] for each in middle.forward + middle.backward)]
+        if isinstance(self.clock, _WallClock):
+            return min(longer / len(lengths), *lengths)
+        return _common_part(lengths, longer)
 
     @property
     def iterations(self):
