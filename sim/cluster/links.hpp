@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -30,7 +32,12 @@ struct Links {
   double sigma = 0;  ///< of the lognormal factor with mean 1 that multiplies each message's time
   std::uint64_t seed = 1;
 
-  const LinkCost& between(std::uint32_t from, std::uint32_t to) const;
+  const LinkCost& between(std::uint32_t from, std::uint32_t to) const {
+    assert(!levels.empty());
+    for (std::size_t i = 0; i + 1 < levels.size(); ++i)
+      if (from / levels[i].ranks == to / levels[i].ranks) return levels[i].link;
+    return levels.back().link;
+  }
 };
 
 /// Identifies one message of one collective; the seed of its random factor.
@@ -63,7 +70,9 @@ inline double unsampled_us(const Links& links, std::uint32_t from, std::uint32_t
 sim::Time message_time(const Links& links, const MessageKey& key, std::uint32_t to, std::int64_t bytes);
 
 /// Returns the time to add `bytes` received bytes, rounded once.
-sim::Time sum_time(const Links& links, std::int64_t bytes);
+inline sim::Time sum_time(const Links& links, std::int64_t bytes) {
+  return sim::from_us(static_cast<double>(bytes) * links.sum_us_per_byte);
+}
 
 /// Converts to units of 2^-shift ps.
 inline sim::Time scaled(sim::Time time, unsigned shift) { return time * (std::int64_t{1} << shift); }

@@ -102,7 +102,9 @@ std::vector<Messages::Waiting> Messages::waiting() const {
         continue;
       }
       const Rank& rank = ranks_[collective.slots_at + r];
-      if (rank.is_receiving == 0 || queue_.at(collective.slots_at + r) != EventQueue::kNever) continue;
+      const bool is_inside = rank.round < collective.rounds;
+      if (!is_inside || (rank.arrived & 1U) != 0 || queue_.at(collective.slots_at + r) != EventQueue::kNever)
+        continue;
       const Exchange exchange = collective.pattern->exchange(r, rank.round);
       out.push_back({.collective = i, .rank = r, .round = rank.round, .from = exchange.from});
     }
@@ -148,8 +150,7 @@ void Messages::release_slots(Collective& collective) {
 void Messages::begin_round(std::uint32_t slot, sim::Time at) {
   Rank& rank = ranks_[slot];
   const Collective& collective = collectives_[rank.collective];
-  const bool is_early = take_early(slot);
-  ++rank.round;
+  advance_round(slot);
   if (rank.round == collective.rounds) {
     rank.leaves = 1;
     queue_.set(slot, at);
@@ -157,7 +158,7 @@ void Messages::begin_round(std::uint32_t slot, sim::Time at) {
   }
   const Exchange exchange = collective.pattern->exchange(slot - collective.slots_at, rank.round);
   const bool receives = exchange.from != Exchange::kNobody;
-  rank.is_receiving = receives && !is_early ? 1 : 0;
+  if (!receives) rank.arrived |= 1U;
   rank.sums = receives && exchange.sums ? 1 : 0;
   send(slot, exchange, at);
   if (links_.sigma > 0 && rank.round + 1 < collective.rounds) ask_for_draw(slot, rank.round + 1);
@@ -226,10 +227,10 @@ void Messages::arrive(std::uint32_t slot) {
   const std::uint32_t slots_at = collectives_[rank.collective].slots_at;
   rank.is_sending = 0;
   if (flows_) flows_->leave(slot);
-  if (rank.is_receiving != 0)
-    queue_.set(slot, EventQueue::kNever);
-  else
+  if ((rank.arrived & 1U) != 0)
     pass_on(slot);
+  else
+    queue_.set(slot, EventQueue::kNever);
   if (to == Exchange::kNobody) return;
   ++delivered_;
   deliver(slot, slots_at + to, round);
@@ -238,31 +239,25 @@ void Messages::arrive(std::uint32_t slot) {
 /// The time is not stored if the receiver is in an earlier round: it begins this round later anyway.
 void Messages::deliver(std::uint32_t sender, std::uint32_t slot, std::uint32_t round) {
   Rank& rank = ranks_[slot];
-  if (rank.round == round) {
-    assert(rank.is_receiving != 0);
-    rank.is_receiving = 0;
-    if (rank.is_sending != 0) return;
-    if (tracks_origins_) origins_[slot] = origins_[sender];  // the receiver waited only for this message
-    pass_on(slot);
-    return;
-  }
-  const std::uint32_t ahead = round - rank.round - 1;  // modulo 2^32, as before its first round
+  const std::uint32_t ahead = round - rank.round;  // modulo 2^32, as before its first round
   if (ahead < kEarlyRounds) {
-    rank.early = (rank.early | 1U << ahead) & kEarlyMask;
+    rank.arrived = static_cast<std::uint16_t>(rank.arrived | 1U << ahead);
   } else {
-    rank.has_more_early = 1;
+    rank.has_very_early = 1;
     very_early_.insert({slot, round});
   }
+  if (ahead != 0 || rank.is_sending != 0) return;
+  if (tracks_origins_) origins_[slot] = origins_[sender];  // the receiver waited only for this message
+  pass_on(slot);
 }
 
-/// Returns whether the message of the next round has arrived. Keeps Rank::early relative to the round.
-bool Messages::take_early(std::uint32_t slot) {
+/// Keeps Rank::arrived relative to the round.
+void Messages::advance_round(std::uint32_t slot) {
   Rank& rank = ranks_[slot];
-  const bool is_there = (rank.early & 1U) != 0;
-  rank.early = (static_cast<std::uint32_t>(rank.early) >> 1U) & kEarlyMask;
-  if (rank.has_more_early != 0 && very_early_.erase({slot, rank.round + 1 + kEarlyRounds}) != 0)
-    rank.early = (rank.early | 1U << (kEarlyRounds - 1)) & kEarlyMask;
-  return is_there;
+  ++rank.round;
+  rank.arrived = static_cast<std::uint16_t>(rank.arrived >> 1U);
+  if (rank.has_very_early != 0 && very_early_.erase({slot, rank.round + kEarlyRounds - 1}) != 0)
+    rank.arrived |= 1U << (kEarlyRounds - 1);
 }
 
 /// Returns whether a rank leaves.

@@ -89,8 +89,7 @@ class Messages {
 
  private:
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
-  static constexpr std::uint32_t kEarlyRounds = 24;
-  static constexpr std::uint32_t kEarlyMask = (1U << kEarlyRounds) - 1;
+  static constexpr std::uint32_t kEarlyRounds = 16;
 
   /// State of a rank in a collective; 24 bytes, because there is one for each pending event.
   struct Rank {
@@ -98,15 +97,15 @@ class Messages {
     std::uint32_t collective = 0;
     std::uint32_t round = UINT32_MAX;  // one before the first until it enters
     std::uint32_t to = Exchange::kNobody;
-    std::uint32_t early : kEarlyRounds = 0;  // bit i: the message of round + 1 + i has arrived
-    std::uint32_t has_more_early : 1 = 0;    // also in very_early_, now or before
-    std::uint32_t is_asking : 1 = 0;         // its draw is asked for
-    std::uint32_t sums : 1 = 0;              // in this round
-    std::uint32_t is_sending : 1 = 0;
-    std::uint32_t is_receiving : 1 = 0;
-    std::uint32_t joins : 1 = 0;    // the pending event: its bytes begin to flow
-    std::uint32_t leaves : 1 = 0;   // the pending event: it leaves the collective
-    std::uint32_t streams : 1 = 0;  // and with `leaves`: Collective::streams knows the event
+    // Not in one word with the flags: a load of the word just after a store of one flag would have to wait.
+    std::uint16_t arrived = 0;            // bit i: there is no message of round + i to wait for
+    std::uint8_t has_very_early : 1 = 0;  // in very_early_, now or before
+    std::uint8_t is_asking : 1 = 0;       // its draw is asked for
+    std::uint8_t sums : 1 = 0;            // in this round
+    std::uint8_t is_sending : 1 = 0;
+    std::uint8_t joins : 1 = 0;    // the pending event: its bytes begin to flow
+    std::uint8_t leaves : 1 = 0;   // the pending event: it leaves the collective
+    std::uint8_t streams : 1 = 0;  // and with `leaves`: Collective::streams knows the event
   };
   struct Collective {
     std::shared_ptr<const Pattern> pattern;         // either this or `trees`
@@ -135,7 +134,7 @@ class Messages {
   void pass_on(std::uint32_t slot);
   void arrive(std::uint32_t slot);
   void deliver(std::uint32_t sender, std::uint32_t slot, std::uint32_t round);
-  bool take_early(std::uint32_t slot);
+  void advance_round(std::uint32_t slot);
   bool stream(std::uint32_t slot);
   TreeStreams::Net net(const Collective& collective) {
     return {.queue = queue_, .flows = flows_ ? &*flows_ : nullptr, .first_slot = collective.slots_at};
@@ -155,11 +154,11 @@ class Messages {
   std::vector<std::uint32_t> origins_;  // indexed by slot, if tracked
   std::vector<Collective> collectives_;
   std::vector<Block> free_;
-  static constexpr std::size_t kMaxAsked = 64;
+  static constexpr std::size_t kMaxAsked = 256;
   std::array<std::uint32_t, kMaxAsked> asking_{};  // slots whose next draw is not computed yet
   std::array<std::uint64_t, kMaxAsked> asked_bits_{};
   std::size_t asked_ = 0;
-  // Slot and round of messages that are too early for Rank::early.
+  // Slot and round of messages that are too early for Rank::arrived.
   std::set<std::pair<std::uint32_t, std::uint32_t>> very_early_;
 };
 
