@@ -109,13 +109,14 @@ class ByBlocks {
       for (const TaskId task : executable.lowered.marks[mark]) marks_of_[sim::index(task)].push_back(mark);
     for (std::size_t kind = 0; kind < first_counted_.size(); ++kind)
       first_counted_[kind] = first_counted(executable, static_cast<Kind>(kind));
+    order_ = shared_as_soon_as_possible();
   }
 
   AllWorkers all() && {
-    for (std::size_t begin = 0; begin < tasks_.size();) {
-      const std::size_t end = end_of_run(begin);
-      run(begin, end);
-      begin = end;
+    for (std::span<const std::size_t> left = order_; !left.empty();) {
+      const std::size_t count = length_of_run(left);
+      run(left.first(count));
+      left = left.subspan(count);
     }
     for (std::size_t mark = 0; mark < out_.marks.size(); ++mark)
       for (Time& time : out_.marks[mark]) time = std::max(time, common_marks_[mark]);
@@ -131,31 +132,61 @@ class ByBlocks {
  private:
   bool is_shared(std::size_t task) const { return planner::is_shared(executable_.lowered, tasks_[task]); }
 
-  /// The tasks from `begin` on that each worker can run without knowing when the shared ones among them end.
-  /// Workers only pause before the first shared one, so that the critical path sees their last pause.
-  std::size_t end_of_run(std::size_t begin) const {
-    constexpr std::size_t kMaxShared = 16;  // each keeps a time for every worker
-    std::size_t shared = 0;
-    for (std::size_t task = begin; task < tasks_.size(); ++task) {
-      if (is_shared(task)) {
-        if (++shared == kMaxShared) return task + 1;
-      } else if (waits_for_shared_[task] && shared > 0) {
-        return task;
-      }
+  /// The order in which tasks are run: those of the workers and those that are shared each in the order of
+  /// the graph, and a shared one as soon as all before it have run, because until then a time is kept for
+  /// every worker.
+  std::vector<std::size_t> shared_as_soon_as_possible() const {
+    std::vector<std::size_t> before(tasks_.size());  // by task: the number of its predecessors still to run
+    std::vector<std::size_t> shared;
+    for (std::size_t task = 0; task < tasks_.size(); ++task) {
+      for (const TaskId next : executable_.lowered.graph.successors(id(task))) ++before[sim::index(next)];
+      if (is_shared(task)) shared.push_back(task);
     }
-    return tasks_.size();
+    std::vector<std::size_t> out;
+    out.reserve(tasks_.size());
+    std::size_t next_shared = 0;
+    const auto add = [&](std::size_t task) {
+      out.push_back(task);
+      for (const TaskId next : executable_.lowered.graph.successors(id(task))) --before[sim::index(next)];
+    };
+    const auto add_shared = [&] {
+      while (next_shared < shared.size() && before[shared[next_shared]] == 0) add(shared[next_shared++]);
+    };
+    add_shared();
+    for (std::size_t task = 0; task < tasks_.size(); ++task) {
+      if (is_shared(task)) continue;
+      assert(before[task] == 0);
+      add(task);
+      add_shared();
+    }
+    return out;
   }
 
-  void run(std::size_t begin, std::size_t end) {
-    for (std::size_t task = begin; task < end; ++task)
+  /// The number of tasks that each worker can run without knowing when the shared ones among them end.
+  /// Workers only pause before the first shared one, so that the critical path sees their last pause.
+  std::size_t length_of_run(std::span<const std::size_t> left) const {
+    constexpr std::size_t kMaxShared = 16;  // each keeps a time for every worker
+    std::size_t shared = 0;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (is_shared(left[i])) {
+        if (++shared == kMaxShared) return i + 1;
+      } else if (waits_for_shared_[left[i]] && shared > 0) {
+        return i;
+      }
+    }
+    return left.size();
+  }
+
+  void run(std::span<const std::size_t> tasks) {
+    for (const std::size_t task : tasks)
       if (awaited_by_[task] > 0) ready_[task] = unused_ready();
     each_block(
-        [&](Lane& lane, std::size_t first, std::size_t count) { run_block(lane, begin, end, first, count); });
+        [&](Lane& lane, std::size_t first, std::size_t count) { run_block(lane, tasks, first, count); });
     waits_.clear();
-    for (std::size_t task = begin; task < end; ++task)
+    for (const std::size_t task : tasks)
       if (is_shared(task)) together(task);
     add_waits();
-    for (std::size_t task = begin; task < end; ++task)
+    for (const std::size_t task : tasks)
       if (is_shared(task) && last_own_[task] && --awaited_by_[*last_own_[task]] == 0)
         unused_.push_back(std::exchange(ready_[*last_own_[task]], {}));
   }
@@ -183,10 +214,10 @@ class ByBlocks {
     return out;
   }
 
-  void run_block(Lane& lane, std::size_t begin, std::size_t end, std::size_t first, std::size_t count) {
+  void run_block(Lane& lane, std::span<const std::size_t> tasks, std::size_t first, std::size_t count) {
     const std::span<Time> times = std::span(times_).subspan(first, count);
     lane.factors.select(first, count);
-    for (std::size_t task = begin; task < end; ++task) {
+    for (const std::size_t task : tasks) {
       if (is_shared(task)) continue;
       if (waits_for_shared_[task]) resume(first, since_[task], times);
       each_shown(first, count,
@@ -343,6 +374,7 @@ class ByBlocks {
   std::vector<Time> common_marks_;                  // by mark: the least time at which any worker reaches it
   std::vector<std::vector<std::size_t>> marks_of_;  // by task
   std::array<std::size_t, TaskLabel::kKinds> first_counted_{};  // first counted iteration, by kind
+  std::vector<std::size_t> order_;                              // the tasks, as they are run
   bool with_path_;
   PathTracker path_;
   std::vector<Time> times_;                           // by worker: the end of its last task

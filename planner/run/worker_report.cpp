@@ -23,6 +23,7 @@ Spread spread_of(std::vector<double> values) {
 
 Spread iterations(const Lowered& lowered, const AllWorkers& all) {
   std::vector<double> lengths;
+  lengths.reserve(all.marks.size() * all.busy.size());
   for (std::size_t mark = first_counted(lowered) + 1; mark < all.marks.size(); ++mark)
     for (std::size_t n = 0; n < all.busy.size(); ++n)
       lengths.push_back(sim::to_us(all.marks[mark][n] - all.marks[mark - 1][n]));

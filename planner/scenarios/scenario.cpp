@@ -218,14 +218,19 @@ double tasks_per_worker(const Scenario& scenario) {
          2 * static_cast<double>(scenario.conditions.accumulation_steps);
 }
 
+/// With stragglers alone, the iteration needs one worker, but what is said of the workers needs each.
+bool simulates_each(const Conditions& conditions) {
+  return conditions.workers_differ() || (!conditions.stragglers.empty() && !conditions.overlap.slows());
+}
+
 /// The limit of tasks. If workers differ, each is simulated; if compute and channel also slow each other
 /// down, each has its own tasks.
 double max_tasks(const Conditions& conditions) {
-  return conditions.workers_differ() && !conditions.overlap.slows() ? kMaxTimes : kMaxTasks;
+  return simulates_each(conditions) && !conditions.overlap.slows() ? kMaxTimes : kMaxTasks;
 }
 
 std::int64_t simulated_workers(const Scenario& scenario) {
-  if (!scenario.conditions.workers_differ()) return 1;
+  if (!simulates_each(scenario.conditions)) return 1;
   return *std::max_element(scenario.workers.begin(), scenario.workers.end());
 }
 
@@ -264,7 +269,7 @@ double max_iterations(const Scenario& scenario) {
 void check_size(const Field& field, const Scenario& scenario) {
   const Conditions& conditions = scenario.conditions;
   check_messages(field, scenario);
-  const bool each = conditions.workers_differ();
+  const bool each = simulates_each(conditions);
   const double max = max_iterations(scenario);
   if (static_cast<double>(conditions.iterations) <= max) return;
   if (each && max < 1) {
@@ -283,7 +288,8 @@ void check_size(const Field& field, const Scenario& scenario) {
       .at(!each                          ? "profile"
           : conditions.jitter.any()      ? "jitter"
           : !conditions.failures.empty() ? "failures"
-                                         : "fidelity")
+          : conditions.workers_differ()  ? "fidelity"
+                                         : "stragglers")
       .expected(expected, fmt::format("{}, the default", conditions.iterations));
 }
 
@@ -306,7 +312,7 @@ Scenario scenario_of(const Scenario& scenario, const Phase& phase) {
 
 double max_workers(const Scenario& scenario) {
   const Conditions& conditions = scenario.conditions;
-  if (!conditions.workers_differ()) return static_cast<double>(kMaxWorkers);
+  if (!simulates_each(conditions)) return static_cast<double>(kMaxWorkers);
   const double tasks = tasks_per_worker(scenario) * static_cast<double>(conditions.iterations);
   const double by_messages = std::sqrt(max_messages(conditions) / messages(scenario, 1));
   return std::floor(std::min(max_tasks(conditions) / tasks, by_messages));

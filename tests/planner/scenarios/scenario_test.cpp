@@ -486,6 +486,14 @@ TEST_CASE(
       {R"({"failures": [{"worker": 0, "at_us": 1, "down_us": 1}], "iterations": 834, "workers": 1000000})",
        "s.json: /iterations: expected at most 833 iterations of a profile of this size with 1000000 workers "
        "each by itself, got 834"},
+      // what is said of the workers needs each of them, also with stragglers alone
+      {R"({"stragglers": [{"worker": 0, "slowdown": 2}], "iterations": 834, "workers": [2, 1000000]})",
+       "s.json: /iterations: expected at most 833 iterations of a profile of this size with 1000000 workers "
+       "each by itself, got 834"},
+      {R"({"stragglers": [{"worker": 0, "slowdown": 2}], "accumulation_steps": 10000, "workers": 200000})",
+       "s.json: /stragglers: expected at most 2 iterations of a profile of this size with 200000 workers "
+       "each "
+       "by itself, got 3, the default"},
       // with more micro-batches, 20,010 tasks per worker
       {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 2, "workers": [4, 499700]})",
        "s.json: /iterations: expected at most 1 iteration of a profile of this size with 499700 workers each "
@@ -503,6 +511,11 @@ TEST_CASE(
   CHECK_NOTHROW(read(R"({"jitter": {"sigma": 0.1}, "iterations": 833, "workers": [2, 1000000]})"));
   CHECK_NOTHROW(
       read(R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 1, "workers": 499750})"));
+  CHECK_NOTHROW(
+      read(R"({"stragglers": [{"worker": 0, "slowdown": 2}], "iterations": 833, "workers": 1000000})"));
+  // if compute and channel slow each other down, nothing is said of the workers
+  CHECK_NOTHROW(read(
+      R"({"overlap": {"compute_slowdown": 1}, "stragglers": [{"worker": 0, "slowdown": 2}], "iterations": 834, "workers": 1000000})"));
   // without jitter one worker represents all
   CHECK_NOTHROW(read(R"({"jitter": {"sigma": 0}, "iterations": 10000, "workers": 1000000})"));
 }
