@@ -137,8 +137,10 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
     imported.curve_warnings = std::move(of_ranks.curve_warnings);
   }
   if (!options.network.empty() && !imported.network)
-    throw core::InputError(fmt::format(
-        "{}: /: expected NCCL kernels of known sizes, to write a network, got none", core::one_line(trace)));
+    throw core::InputError(
+        fmt::format("{}: /: expected collectives of known sizes and numbers of ranks (--workers N), to write "
+                    "a network, got none",
+                    core::one_line(trace)));
   std::vector<std::string> warnings = std::move(of_ranks.warnings);
   for (const auto* more : {&imported.warnings, &imported.curve_warnings})
     for (const std::string& warning : *more)
@@ -231,8 +233,9 @@ void import_execution_trace(const Options& options, const std::string& file) {
 }
 
 /// A model's name or, with the sizes of its parameters, its file: a fusewise.model or a fusewise.profile.
+/// Names of models may hold dots and slashes, but do not end like a file's.
 void read_model(const std::string& file, traces::ImportOptions& into) {
-  if (!std::filesystem::is_regular_file(file)) return;
+  if (!file.ends_with(".json") && !std::filesystem::is_regular_file(file)) return;
   const core::Field field = core::Field::load(file);
   if (field.at("format").text() == "fusewise.profile") {
     const core::Profile profile = core::read_profile(field);

@@ -331,7 +331,7 @@ std::string Field::name() const {
 
 std::string Field::one_of(std::span<const std::string_view> choices) const {
   if (field_observer != nullptr) field_observer->on_choices(*this, choices);
-  const std::string wanted = "one of " + one_line(fmt::to_string(fmt::join(choices, ", ")));
+  const std::string wanted = fmt::format("one of {}", fmt::join(choices, ", "));
   if (!value_->is_string()) expected(wanted);
   const auto& value = value_->get_ref<const std::string&>();
   if (std::find(choices.begin(), choices.end(), value) == choices.end())
@@ -406,7 +406,8 @@ Field Field::follow() const {
 void Field::expected(std::string_view what) const { expected(what, shown(*value_)); }
 
 void Field::expected(std::string_view what, std::string_view got) const {
-  throw InputError(fmt::format("{}: {}: expected {}, got {}", source(), pointer(), what, got));
+  // `what` may list names of the file, such as the parameters of a block.
+  throw InputError(one_line(fmt::format("{}: {}: expected {}, got {}", source(), pointer(), what, got)));
 }
 
 }  // namespace core

@@ -38,6 +38,20 @@ int open_unnamed(const std::filesystem::path& folder) {
   return -1;
 }
 
+/// The name that a file without a name has for a moment when it replaces `file`.
+std::filesystem::path name_in_between(const std::filesystem::path& file) {
+  return file.parent_path() / fmt::format(".{}.fusewise", file.filename().string());
+}
+
+/// Returns whether there is a file of this name, which `file` gets or has for a moment. Throws if there
+/// cannot be one, because the name is too long: of several files none gets its name if one of them cannot.
+bool exists(const std::filesystem::path& name, const std::filesystem::path& file) {
+  struct stat found {};
+  if (::lstat(name.c_str(), &found) == 0) return true;
+  if (errno != ENOENT) cannot_write(file, errno);
+  return false;
+}
+
 }  // namespace
 
 void cannot_write(const std::filesystem::path& file, int error) {
@@ -58,6 +72,7 @@ StagedFile::StagedFile(const std::filesystem::path& file, std::string_view text,
     : file_(link_target(file)), folder_(file_.has_parent_path() ? file_.parent_path() : ".") {
   std::error_code none;
   if (std::filesystem::is_directory(file_, none)) cannot_write(file_, EISDIR);
+  if (exists(file_, file_)) (void)exists(name_in_between(file_), file_);
   try {
     open(unnamed);
     write_all(out_.get(), text, file_);
@@ -112,7 +127,7 @@ bool StagedFile::link_as(const std::filesystem::path& name) {
 void StagedFile::replace() {
   const Descriptor turn(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (turn.get() >= 0) (void)::flock(turn.get(), LOCK_EX);
-  const std::filesystem::path between = folder_ / fmt::format(".{}.fusewise", file_.filename().string());
+  const std::filesystem::path between = name_in_between(file_);
   constexpr int kMaxAttempts = 1000;
   for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
     if (!link_as(between)) {

@@ -62,6 +62,8 @@ struct Lowered {
   /// last is that between shard groups, if the program has one.
   static sim::StreamId channel(std::uint32_t n);
   bool is_channel(sim::StreamId stream) const;
+  /// Whether it is a channel or that of ticks, which workers run together.
+  bool is_shared(sim::StreamId stream) const { return stream == kTicks || is_channel(stream); }
 
   sim::TaskGraph graph;
   /// Element 0 marks the beginning of the first iteration and element i the end of the i-th: the time when

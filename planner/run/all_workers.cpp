@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "planner/graph/task_factors.hpp"
+#include "planner/graph/task_order.hpp"
 #include "planner/run/follow_path.hpp"
 #include "planner/run/message_workers.hpp"
 #include "planner/run/messages_of.hpp"
@@ -68,7 +69,8 @@ class ByVectors {
   }
 
   AllWorkers all() && {
-    cluster::replay(executable_.lowered.graph, static_cast<std::uint32_t>(begins_.size()),
+    cluster::replay(executable_.lowered.graph, order_with_few_times(executable_.lowered),
+                    static_cast<std::uint32_t>(begins_.size()),
                     [&](TaskId task, std::span<Time> times) { one(task, times); });
     AllWorkers out = std::move(accounts_).take();
     if (with_path_) out.critical_path = follow_path(setting_, executable_, path_, out.marks);

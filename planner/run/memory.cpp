@@ -87,8 +87,7 @@ class Accounts {
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       pass_marks(i);
       const sim::StreamId stream = tasks[i].stream;
-      const bool is_shared = stream == Lowered::kTicks || executable_.lowered.is_channel(stream);
-      if (is_shared || Lowered::worker_of(stream) == 0)
+      if (executable_.lowered.is_shared(stream) || Lowered::worker_of(stream) == 0)
         add(TaskLabel::unpack(tasks[i].label), timeline_.spans[i]);
     }
     pass_marks(tasks.size());

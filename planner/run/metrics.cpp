@@ -40,7 +40,7 @@ bool has_spikes(const CommunicationPlan& plan) {
 std::vector<Busy> busy_in_graph(const Simulated& simulated, std::int64_t workers) {
   std::vector<Busy> all(static_cast<std::size_t>(workers));
   for (const sim::Task& task : simulated.lowered.graph.tasks()) {
-    if (simulated.lowered.is_channel(task.stream) || task.stream == Lowered::kTicks) continue;
+    if (simulated.lowered.is_shared(task.stream)) continue;
     const TaskLabel label = TaskLabel::unpack(task.label);
     Time* part = all[Lowered::worker_of(task.stream)].part(label.kind);
     if (part != nullptr && label.iteration >= first_counted(simulated, label.kind)) *part += task.duration;

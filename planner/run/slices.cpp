@@ -98,9 +98,8 @@ std::vector<bool> shown_streams(const Lowered& lowered, const sim::Timeline& tim
   const auto tasks = lowered.graph.tasks();
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const sim::StreamId stream = tasks[i].stream;
-    const bool shared = lowered.is_channel(stream) || stream == Lowered::kTicks;
     if (timeline.spans[i].start < timeline.spans[i].end)
-      shown[sim::index(stream)] = shared || Lowered::worker_of(stream) < kMaxWorkers;
+      shown[sim::index(stream)] = lowered.is_shared(stream) || Lowered::worker_of(stream) < kMaxWorkers;
   }
   return shown;
 }

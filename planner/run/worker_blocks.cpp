@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/graph/task_factors.hpp"
+#include "planner/graph/task_order.hpp"
 #include "planner/run/follow_path.hpp"
 #include "planner/run/outages.hpp"
 #include "sim/worker_times.hpp"
@@ -25,11 +26,6 @@ constexpr std::size_t kBlock = 512;  // a few arrays of this length fit the firs
 static_assert(kBlock <= sim::kMaxAtOnce);
 
 TaskId id(std::size_t task) { return TaskId{static_cast<std::uint32_t>(task)}; }
-
-/// Collectives and ticks, which are one task for all workers.
-bool is_shared(const Lowered& lowered, const sim::Task& task) {
-  return lowered.is_channel(task.stream) || task.stream == Lowered::kTicks;
-}
 
 bool goes_by_messages(const Setting& setting) {
   return setting.conditions.fidelity != Fidelity::closed && setting.costs.workers() > 1;
@@ -86,6 +82,7 @@ class ByBlocks {
         channels_(setting, executable, {}),
         common_marks_(executable.lowered.marks.size()),
         marks_of_(tasks_.size()),
+        order_(order_with_few_times(executable.lowered)),
         with_path_(with_path),
         path_(out_.busy.size()),
         times_(out_.busy.size()),
@@ -109,11 +106,10 @@ class ByBlocks {
       for (const TaskId task : executable.lowered.marks[mark]) marks_of_[sim::index(task)].push_back(mark);
     for (std::size_t kind = 0; kind < first_counted_.size(); ++kind)
       first_counted_[kind] = first_counted(executable, static_cast<Kind>(kind));
-    order_ = shared_as_soon_as_possible();
   }
 
   AllWorkers all() && {
-    for (std::span<const std::size_t> left = order_; !left.empty();) {
+    for (std::span<const TaskId> left = order_; !left.empty();) {
       const std::size_t count = length_of_run(left);
       run(left.first(count));
       left = left.subspan(count);
@@ -130,65 +126,38 @@ class ByBlocks {
   }
 
  private:
-  bool is_shared(std::size_t task) const { return planner::is_shared(executable_.lowered, tasks_[task]); }
-
-  /// The order in which tasks are run: those of the workers and those that are shared each in the order of
-  /// the graph, and a shared one as soon as all before it have run, because until then a time is kept for
-  /// every worker.
-  std::vector<std::size_t> shared_as_soon_as_possible() const {
-    std::vector<std::size_t> before(tasks_.size());  // by task: the number of its predecessors still to run
-    std::vector<std::size_t> shared;
-    for (std::size_t task = 0; task < tasks_.size(); ++task) {
-      for (const TaskId next : executable_.lowered.graph.successors(id(task))) ++before[sim::index(next)];
-      if (is_shared(task)) shared.push_back(task);
-    }
-    std::vector<std::size_t> out;
-    out.reserve(tasks_.size());
-    std::size_t next_shared = 0;
-    const auto add = [&](std::size_t task) {
-      out.push_back(task);
-      for (const TaskId next : executable_.lowered.graph.successors(id(task))) --before[sim::index(next)];
-    };
-    const auto add_shared = [&] {
-      while (next_shared < shared.size() && before[shared[next_shared]] == 0) add(shared[next_shared++]);
-    };
-    add_shared();
-    for (std::size_t task = 0; task < tasks_.size(); ++task) {
-      if (is_shared(task)) continue;
-      assert(before[task] == 0);
-      add(task);
-      add_shared();
-    }
-    return out;
-  }
+  bool is_shared(std::size_t task) const { return executable_.lowered.is_shared(tasks_[task].stream); }
 
   /// The number of tasks that each worker can run without knowing when the shared ones among them end.
   /// Workers only pause before the first shared one, so that the critical path sees their last pause.
-  std::size_t length_of_run(std::span<const std::size_t> left) const {
+  std::size_t length_of_run(std::span<const TaskId> left) const {
     constexpr std::size_t kMaxShared = 16;  // each keeps a time for every worker
     std::size_t shared = 0;
     for (std::size_t i = 0; i < left.size(); ++i) {
-      if (is_shared(left[i])) {
+      const std::size_t task = sim::index(left[i]);
+      if (is_shared(task)) {
         if (++shared == kMaxShared) return i + 1;
-      } else if (waits_for_shared_[left[i]] && shared > 0) {
+      } else if (waits_for_shared_[task] && shared > 0) {
         return i;
       }
     }
     return left.size();
   }
 
-  void run(std::span<const std::size_t> tasks) {
-    for (const std::size_t task : tasks)
-      if (awaited_by_[task] > 0) ready_[task] = unused_ready();
+  void run(std::span<const TaskId> tasks) {
+    for (const TaskId task : tasks)
+      if (awaited_by_[sim::index(task)] > 0) ready_[sim::index(task)] = unused_ready();
     each_block(
         [&](Lane& lane, std::size_t first, std::size_t count) { run_block(lane, tasks, first, count); });
     waits_.clear();
-    for (const std::size_t task : tasks)
-      if (is_shared(task)) together(task);
+    for (const TaskId task : tasks)
+      if (is_shared(sim::index(task))) together(sim::index(task));
     add_waits();
-    for (const std::size_t task : tasks)
-      if (is_shared(task) && last_own_[task] && --awaited_by_[*last_own_[task]] == 0)
-        unused_.push_back(std::exchange(ready_[*last_own_[task]], {}));
+    for (const TaskId task : tasks) {
+      const std::optional<std::size_t> awaited = last_own_[sim::index(task)];
+      if (is_shared(sim::index(task)) && awaited && --awaited_by_[*awaited] == 0)
+        unused_.push_back(std::exchange(ready_[*awaited], {}));
+    }
   }
 
   /// Divides the blocks among the threads.
@@ -214,10 +183,11 @@ class ByBlocks {
     return out;
   }
 
-  void run_block(Lane& lane, std::span<const std::size_t> tasks, std::size_t first, std::size_t count) {
+  void run_block(Lane& lane, std::span<const TaskId> tasks, std::size_t first, std::size_t count) {
     const std::span<Time> times = std::span(times_).subspan(first, count);
     lane.factors.select(first, count);
-    for (const std::size_t task : tasks) {
+    for (const TaskId each : tasks) {
+      const std::size_t task = sim::index(each);
       if (is_shared(task)) continue;
       if (waits_for_shared_[task]) resume(first, since_[task], times);
       each_shown(first, count,
@@ -374,7 +344,7 @@ class ByBlocks {
   std::vector<Time> common_marks_;                  // by mark: the least time at which any worker reaches it
   std::vector<std::vector<std::size_t>> marks_of_;  // by task
   std::array<std::size_t, TaskLabel::kKinds> first_counted_{};  // first counted iteration, by kind
-  std::vector<std::size_t> order_;                              // the tasks, as they are run
+  std::vector<TaskId> order_;                                   // the tasks, as they are run
   bool with_path_;
   PathTracker path_;
   std::vector<Time> times_;                           // by worker: the end of its last task
@@ -397,7 +367,7 @@ bool runs_in_blocks(const Setting& setting, const Executable& executable) {
   const double factor = std::max(1.0, max_factor(setting));
   double us = 0;
   for (const sim::Task& task : executable.lowered.graph.tasks()) {
-    if (task.stream != Lowered::kCompute && !is_shared(executable.lowered, task)) return false;
+    if (task.stream != Lowered::kCompute && !executable.lowered.is_shared(task.stream)) return false;
     us += sim::to_us(task.duration) * factor;
   }
   return us < sim::kMaxUs / 2;

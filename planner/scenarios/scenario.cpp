@@ -36,6 +36,8 @@ constexpr double kMaxTimes = 1e10;
 /// Limit of messages that are events or steps of a recurrence: minutes.
 constexpr double kMaxEvents = 1e9;
 constexpr double kMaxRounds = 1e12;
+/// Limit of the times that are kept at once where collectives end at a time of its own on each worker: 1 GiB.
+constexpr double kMaxKeptTimes = 1U << 27U;
 
 double time_at(const Field& field, std::string_view key) {
   const std::optional<Field> found = field.find(key);
@@ -259,6 +261,13 @@ void check_messages(const Field& field, const Scenario& scenario) {
                   fmt::format("up to {:.1e} on {:.0f} workers", all, workers));
 }
 
+/// With `zero`, an update of each tensor's shard waits until all gradients have been reduced.
+double max_workers_in_memory(const Scenario& scenario) {
+  if (scenario.conditions.fidelity == planner::Fidelity::closed)
+    return std::numeric_limits<double>::infinity();
+  return std::floor(kMaxKeptTimes / static_cast<double>(core::tensor_count(scenario.profile)));
+}
+
 /// The number of iterations that fit into memory; 0 if none does.
 double max_iterations(const Scenario& scenario) {
   const double one = tasks_per_worker(scenario);
@@ -271,12 +280,13 @@ void check_size(const Field& field, const Scenario& scenario) {
   check_messages(field, scenario);
   const bool each = simulates_each(conditions);
   const double max = max_iterations(scenario);
+  const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
+  const auto place = static_cast<std::size_t>(largest - scenario.workers.begin());
+  if (each && max < 1)
+    too_many_workers(field, scenario, place, max_tasks(conditions) / tasks_per_worker(scenario));
+  if (static_cast<double>(*largest) > max_workers_in_memory(scenario))
+    too_many_workers(field, scenario, place, max_workers_in_memory(scenario));
   if (static_cast<double>(conditions.iterations) <= max) return;
-  if (each && max < 1) {
-    const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
-    too_many_workers(field, scenario, static_cast<std::size_t>(largest - scenario.workers.begin()),
-                     max_tasks(conditions) / tasks_per_worker(scenario));
-  }
   const std::string expected = fmt::format(
       "at most {:.0f} iteration{} of a profile of this size{}{}", max, max == 1 ? "" : "s",
       sending_batches(scenario) > 1
@@ -315,7 +325,7 @@ double max_workers(const Scenario& scenario) {
   if (!simulates_each(conditions)) return static_cast<double>(kMaxWorkers);
   const double tasks = tasks_per_worker(scenario) * static_cast<double>(conditions.iterations);
   const double by_messages = std::sqrt(max_messages(conditions) / messages(scenario, 1));
-  return std::floor(std::min(max_tasks(conditions) / tasks, by_messages));
+  return std::floor(std::min({max_tasks(conditions) / tasks, by_messages, max_workers_in_memory(scenario)}));
 }
 
 planner::Overlap overlap_of_profile(const Field& scenario) {

@@ -24,11 +24,6 @@ class Replay {
     free_.assign(graph.streams().size(), Times(workers));
   }
 
-  void all() {
-    for (std::size_t i = 0; i < begins_.size(); ++i) one(TaskId{static_cast<std::uint32_t>(i)});
-  }
-
- private:
   void one(TaskId task) {
     Times& free = free_[sim::index(graph_.tasks()[sim::index(task)].stream)];
     Times& begin = begins_[sim::index(task)];
@@ -38,11 +33,11 @@ class Replay {
     }
     run_(task, free);
     for (const TaskId next : graph_.successors(task)) {
-      assert(next > task);
       hand_over(free, begins_[sim::index(next)]);
     }
   }
 
+ private:
   void hand_over(const Times& ended, Times& begin) {
     if (!begin.empty()) return raise(begin, ended);
     if (unused_.empty()) {
@@ -63,8 +58,11 @@ class Replay {
 
 }  // namespace
 
-void replay(const sim::TaskGraph& graph, std::uint32_t workers, const RunTask& run) {
-  Replay(graph, workers, run).all();
+void replay(const sim::TaskGraph& graph, std::span<const sim::TaskId> order, std::uint32_t workers,
+            const RunTask& run) {
+  assert(order.size() == graph.tasks().size());
+  Replay replay(graph, workers, run);
+  for (const TaskId task : order) replay.one(task);
 }
 
 }  // namespace cluster

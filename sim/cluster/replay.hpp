@@ -14,9 +14,10 @@ namespace cluster {
 /// predecessors have ended and the stream is free; on output it is the end on that worker.
 using RunTask = std::function<void(sim::TaskId task, std::span<sim::Time> times)>;
 
-/// Visits the tasks in the order of their ids, which must be the order in which their streams run them and
-/// after all predecessors; the graph must have no interference. Vectors live only as long as a task needs
-/// them. O((tasks + dependencies) x workers).
-void replay(const sim::TaskGraph& graph, std::uint32_t workers, const RunTask& run);
+/// Visits the tasks in `order`, which must be the order in which their streams run them and after all
+/// predecessors; the graph must have no interference. Vectors live only as long as a task needs them.
+/// O((tasks + dependencies) x workers).
+void replay(const sim::TaskGraph& graph, std::span<const sim::TaskId> order, std::uint32_t workers,
+            const RunTask& run);
 
 }  // namespace cluster

@@ -222,6 +222,16 @@ TEST_CASE("errors: several outputs are written together or not at all, each to a
   CHECK(run_program({"simulate", files.scenario(), "-o", results, "--timeline", files.path("no/folder.json")})
             .exit_code == 1);
   CHECK_FALSE(std::filesystem::exists(results));
+  // names that no file can have, or no file that replaces another one
+  const std::string too_long(300, 'x');
+  const std::string replaced = files.file(std::string(250, 'y'), "older");
+  for (const std::string& name : {files.path(too_long), replaced}) {
+    const Outcome outcome = run_program({"simulate", files.scenario(), "-o", results, "--timeline", name});
+    CHECK(outcome.exit_code == 1);
+    CHECK(outcome.err == name + ": cannot write: File name too long\n");
+    CHECK_FALSE(std::filesystem::exists(results));
+  }
+  CHECK(core::read_file(replaced) == "older");
   check_refused(files, run_program({"simulate", files.scenario(), "-o", results, "--timeline", results}),
                 "--timeline: expected a file of its own, got the one of --output");
   check_refused(files, run_program({"simulate", files.scenario(), "-o", files.scenario()}),

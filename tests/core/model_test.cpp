@@ -271,6 +271,11 @@ TEST_CASE("refused: unknown kinds, keys, names and parameters, with a suggestion
   CHECK(
       message(R"({"name": "x", "block": "cov"})", R"({"name": "c\u0000v", "layers": [{"kind": "relu"}]})") ==
       R"(m.json: /layers/0/block: expected one of c\u0000v, got "cov", did you mean 'c\u0000v'?)");
+  CHECK(
+      message(R"({"block": "b", "a": 1})",
+              R"({"name": "b", "parameters": ["a\u0000"], "layers": [{"kind": "relu"}]})") ==
+      R"(m.json: /layers/0/a: expected a key among a\u0000, name, inputs, repeat, first, block, got 'a', did )"
+      R"(you mean 'a\u0000'?)");
   CHECK(message(R"({"name": "x", "block": "cov", "channels": 4})", kConv) ==
         "m.json: /layers/0/block: expected one of conv, got \"cov\", did you mean 'conv'?");
   CHECK(message(R"({"block": "conv", "channel": 4})", kConv) ==

@@ -89,10 +89,12 @@ Communication find_communication(const Trace& trace, const Calls& calls) {
     if (work.role != Role::communication) continue;
     ++out.kernels;
     const std::optional<CollectiveKind> kind = kind_of(trace, kernel);
-    if (!kind)
+    if (!kind) {
       ++out.other_kinds;
-    else if (!sizes.add(trace, kernel, work, *kind))
+    } else if (!sizes.add(trace, kernel, work, *kind)) {
       ++out.without_size;
+      if (group_size(trace, kernel) == 0 && bytes_of(trace, kernel) > 0) ++out.without_group;
+    }
     if (work.step >= 0)
       nccl[static_cast<std::size_t>(work.step)].emplace_back(kernel.start_ns, kernel.end_ns);
   }

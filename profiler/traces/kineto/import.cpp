@@ -512,7 +512,9 @@ ImportedNetwork import_network(const std::string& path, const traces::ImportOpti
   const Calls calls = find_calls(trace, kProfilerStep);
   const Communication communication = find_communication(trace, calls);
   const std::optional<core::Network> network = network_of(trace, communication, options);
-  if (!network) refuse(trace, "NCCL kernels of known sizes, to write a network", "none");
+  if (!network)
+    refuse(trace, "collectives of known sizes and numbers of ranks (--workers N), to write a network",
+           "none");
   std::vector<std::string> warnings = dropped_text(trace);
   for (const std::string& warning : network_warnings(communication)) warnings.push_back(warning);
   return {.network = *network, .warnings = std::move(warnings)};
@@ -615,6 +617,17 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   if (assumed.batch)
     out.warnings.emplace_back(
         "the trace holds no batch size (--batch N): 1 is assumed, so throughput counts iterations");
+  constexpr double kUsualShare = 0.9;  // real traces have 0.99
+  if (attributed < kUsualShare * whole)
+    out.warnings.push_back(fmt::format(
+        "the layers lack much: {:.0f} % of the {} time belongs to no layer, update, collective or copy; "
+        "operators of backward belong to layers by their sequence numbers",
+        100 * (1 - attributed / whole), computes_on_host(trace) ? "CPU" : "GPU"));
+  if (communication.without_group > 0)
+    out.warnings.push_back(
+        fmt::format("the trace does not say how many ranks ran {} of its collectives (--workers N): these "
+                    "make no network",
+                    communication.without_group));
   if (micro_batches > 1)
     out.warnings.push_back(fmt::format(
         "gradients are accumulated over {} micro-batches: the layers are those of the last, and the "

@@ -457,6 +457,23 @@ TEST_CASE("scenario: times too long for the clock are refused") {
   CHECK_NOTHROW(results(R"({"iterations": 1, "update": {"optimizer_us": 1e12}})"));
 }
 
+TEST_CASE("scenario: where collectives end at a time of its own on each worker, memory limits the workers") {
+  ordered_json scenario = changed(R"({"fidelity": "steps", "iterations": 1})");
+  ordered_json& tensors = scenario["profile"]["layers"][0]["tensors"];
+  for (int i = 0; i < 254; ++i) tensors.push_back({{"name", "more" + std::to_string(i)}, {"elements", 1}});
+  const auto with_workers = [&](const ordered_json& workers) {
+    scenario["workers"] = workers;
+    return Field::parse(scenario.dump(), "s.json");
+  };
+  CHECK_NOTHROW(read_scenario(with_workers({8, 524288})));  // 2^27 times for 256 tensors
+  CHECK_THROWS_WITH_AS(read_scenario(with_workers({8, 524289})),
+                       "s.json: /workers/1: expected at most 524288 workers each by itself with a profile of "
+                       "this size, got 524289",
+                       core::InputError);
+  scenario.erase("fidelity");
+  CHECK_NOTHROW(read_scenario(with_workers({8, 524289})));
+}
+
 TEST_CASE("scenario: more tasks than memory holds are refused") {
   ordered_json scenario = changed(R"({"iterations": 10000})");
   ordered_json tensors = ordered_json::array();

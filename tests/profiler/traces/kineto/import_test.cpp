@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -609,6 +610,29 @@ TEST_CASE("kineto: broadcasts are not counted as all-reduces without a size") {
       "size or group"));
 }
 
+TEST_CASE("kineto: collectives without a number of ranks, and time that belongs to no layer, are warned of") {
+  const auto warns = [](const Imported& imported, const std::string& of) {
+    return std::ranges::any_of(
+        imported.warnings, [&](const std::string& warning) { return warning.find(of) != std::string::npos; });
+  };
+  const std::string text = two_layers(1, 4).text.as_object();
+  const std::string ranks = "does not say how many ranks ran 4 of its collectives (--workers N)";
+  const std::string lacking = "the layers lack much";
+  const Imported whole = import_text(text);
+  CHECK(whole.network.has_value());
+  CHECK_FALSE(warns(whole, ranks));
+  CHECK_FALSE(warns(whole, lacking));
+
+  const Imported no_ranks = import_text(std::regex_replace(text, std::regex(", \"Group size\": 4"), ""));
+  CHECK_FALSE(no_ranks.network.has_value());
+  CHECK(warns(no_ranks, ranks));
+
+  TwoLayers more = two_layers(1, 4);
+  for (int step = 0; step < 4; ++step)
+    more.text.kernel(3, 20000.0 * step + 600, "others", 20000.0 * step + 15200, 900);
+  CHECK(warns(import_text(more.text.as_object()), lacking));
+}
+
 TEST_CASE("kineto: the buckets of a trace are a plan that a scenario takes") {
   const support::TemporaryFolder folder;
   const std::string trace = folder.put("t.json", three_gradients().as_object());
@@ -662,8 +686,8 @@ TEST_CASE("kineto: through the program, with a network beside the profile") {
   const support::Outcome none =
       support::run_program({"import", quiet, "-o", profile, "--network", network + "2"});
   CHECK(none.exit_code == 2);
-  CHECK(none.err.find("expected NCCL kernels of known sizes, to write a network, got none") !=
-        std::string::npos);
+  CHECK(none.err.find("expected collectives of known sizes and numbers of ranks (--workers N), to write a "
+                      "network, got none") != std::string::npos);
 }
 
 TEST_CASE("kineto: what is predicted is told without and with the waiting for slower workers") {

@@ -1,10 +1,11 @@
-// fusewise import --iteration-ms: what an iteration takes beyond its layers.
+// fusewise import: --iteration-ms, what an iteration takes beyond its layers, and --model.
 
 #include <string>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "core/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -45,6 +46,21 @@ TEST_CASE("import: an iteration shorter than its layers, and one of measured col
       run_program({"import", log, "--format", "b-caffe-all-reduce", "--workers", "8", "--iteration-ms", "1"});
   CHECK(network.exit_code == 2);
   CHECK(network.err == "--iteration-ms: expected logs that give a profile, got measured collectives\n");
+}
+
+TEST_CASE("import: --model takes names with dots and slashes, but no file that does not exist") {
+  const support::TemporaryFolder folder;
+  const std::string log = folder.put("tmp8comm.log", kLog);
+  const std::string profile = folder / "p.json";
+  REQUIRE(
+      run_program({"import", log, "--batch", "4", "--model", "meta/Llama-3.1", "-o", profile}).exit_code ==
+      0);
+  CHECK(nlohmann::json::parse(core::read_file(profile)).at("model") == "meta/Llama-3.1");
+  const Outcome missing =
+      run_program({"import", log, "--batch", "4", "--model", (folder / "model.json").string()});
+  CHECK(missing.exit_code == 2);
+  CHECK(missing.err == (folder / "model.json").string() +
+                           ": /: expected a file that can be read, got: No such file or directory\n");
 }
 
 }  // namespace
