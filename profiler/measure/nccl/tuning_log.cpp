@@ -1,13 +1,14 @@
 #include "profiler/measure/nccl/tuning_log.hpp"
 
-#include <unistd.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <cctype>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include <fmt/core.h>
 
 namespace measure {
 namespace {
@@ -53,29 +54,25 @@ bool TuningLog::is_wanted() {
   return true;
 }
 
-TuningLog::TuningLog(void (*reset)()) : reset_(reset) {
-  std::error_code error;
-  std::string name = (std::filesystem::temp_directory_path(error) / "fusewise-nccl-XXXXXX").string();
-  const int file = ::mkstemp(name.data());
-  if (file < 0) return;  // then it remains unknown
-  ::close(file);
-  file_ = name;
+TuningLog::TuningLog(void (*reset)()) : reset_(reset), file_(::memfd_create("nccl.log", MFD_CLOEXEC)) {
+  if (file_.get() < 0) return;  // then it remains unknown
   ::setenv("NCCL_DEBUG", "INFO", 1);
   ::setenv("NCCL_DEBUG_SUBSYS", "TUNING", 1);
-  ::setenv("NCCL_DEBUG_FILE", file_.c_str(), 1);
+  ::setenv("NCCL_DEBUG_FILE", path().c_str(), 1);
   reset_();
 }
 
 TuningLog::~TuningLog() {
-  if (file_.empty()) return;
+  if (file_.get() < 0) return;
   for (const char* variable : kVariables) ::unsetenv(variable);
   reset_();
-  ::unlink(file_.c_str());
 }
+
+std::string TuningLog::path() const { return fmt::format("/proc/self/fd/{}", file_.get()); }
 
 std::string TuningLog::text() const {
   std::ostringstream out;
-  if (!file_.empty()) out << std::ifstream(file_).rdbuf();
+  if (file_.get() >= 0) out << std::ifstream(path()).rdbuf();
   return out.str();
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/descriptor.hpp"
+
 namespace measure {
 
 struct TuningChoice {
@@ -18,7 +20,7 @@ struct TuningChoice {
 /// of NCCL 2.22 and later. Returns nothing if there is none or it has another format.
 std::optional<TuningChoice> last_choice(std::string_view log, std::string_view function);
 
-/// Writes NCCL's log to a temporary file during its lifetime, unless the user has requested a log.
+/// Writes NCCL's log to a file in memory during its lifetime, unless the user has requested a log.
 class TuningLog {
  public:
   /// `reset` makes NCCL read NCCL_DEBUG again.
@@ -32,8 +34,10 @@ class TuningLog {
   std::string text() const;
 
  private:
+  std::string path() const;
+
   void (*reset_)();
-  std::string file_;
+  core::Descriptor file_;
 };
 
 }  // namespace measure
