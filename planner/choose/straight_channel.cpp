@@ -11,7 +11,9 @@
 // least key has the least rounded end. The durations as computed in floating point are off by at most
 // `error`, however. A cut is therefore only believed if no key of the window can round to less; otherwise,
 // rarely, each cut of the window whose key is as good up to `error` is computed. What is returned is always
-// the minimum over the durations as computed.
+// the minimum over the durations as computed. Keys are doubles, or finer where their `error` would be so
+// large that this is not rare: without startup all keys are nearly equal, and each cut would be computed each
+// time.
 //
 // Backwards, L(k, c) is the latest time at which the channel may become free at cut c so that k more groups
 // end in time: the maximum over e of L(k - 1, e) - time(c, e), where that is at least ready(e). For each e
@@ -26,14 +28,14 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 namespace planner {
 namespace {
 
 using sim::Time;
-using Key = double;  // picoseconds
-
 /// The line startup + slope * (bytes before rounding) of the groups of [from, to) bytes on the wire.
+template <typename Key>  // a floating-point number of picoseconds
 struct Piece {
   double from = 0;
   double to = std::numeric_limits<double>::infinity();
@@ -55,17 +57,18 @@ std::vector<double> breaks(const core::CostCurve& curve) {
 
 /// The line through both ends of a piece, up to the bytes of all gradients, for keys of times up to `latest`.
 /// Between the ends it is as close to the exact line as the computed ends are.
-Piece line_of(const StraightChannel& channel, double from, double to, Time latest) {
+template <typename Key>
+Piece<Key> line_of(const StraightChannel& channel, double from, double to, Time latest) {
   constexpr Key kPicosecondsPerUs = 1e6;
   const double all = channel.wire_bytes(0, channel.count());
   const double last = std::min(std::nextafter(to, 0.0), all);
   const Key begin_us = channel.curve.us(from);
   const Key end_us = channel.curve.us(last);
   const Key slope = last > from ? (end_us - begin_us) / (Key(last) - Key(from)) : 0;
-  Piece out = {.from = from,
-               .to = to,
-               .startup = (begin_us - slope * from) * kPicosecondsPerUs,
-               .slope = slope * channel.wire * kPicosecondsPerUs};
+  Piece<Key> out = {.from = from,
+                    .to = to,
+                    .startup = (begin_us - slope * from) * kPicosecondsPerUs,
+                    .slope = slope * channel.wire * kPicosecondsPerUs};
   // Rounded are the bytes, what they exceed `from` by, its product with the slope, the sum, and picoseconds.
   const bool is_exact = channel.wire == 1 && all < 0x1p53;
   const Key us = 2 * Key(channel.curve.us(all)) + (is_exact ? 0 : slope * all);
@@ -75,23 +78,33 @@ Piece line_of(const StraightChannel& channel, double from, double to, Time lates
   return out;
 }
 
-std::vector<Piece> pieces_of(const StraightChannel& channel, Time latest) {
+template <typename Key>
+std::vector<Piece<Key>> pieces_of(const StraightChannel& channel, Time latest) {
   const std::vector<double> from = breaks(channel.curve);
-  std::vector<Piece> out;
+  std::vector<Piece<Key>> out;
   for (std::size_t i = 0; i < from.size(); ++i) {
     if (from[i] > channel.wire_bytes(0, channel.count())) break;
     const bool is_last = i + 1 == from.size();
-    out.push_back(
-        line_of(channel, from[i], is_last ? std::numeric_limits<double>::infinity() : from[i + 1], latest));
+    out.push_back(line_of<Key>(channel, from[i],
+                               is_last ? std::numeric_limits<double>::infinity() : from[i + 1], latest));
   }
   return out;
 }
 
+/// Whether keys of this type are exact enough for all pieces.
+template <typename Key>
+bool are_exact(const std::vector<Piece<Key>>& pieces) {
+  constexpr Key kMaxError = 1.0 / 64;  // so often is an end near half a picosecond
+  return std::ranges::all_of(pieces, [](const Piece<Key>& piece) { return piece.error <= kMaxError; });
+}
+
+template <typename Key>
 Key bytes_at(const StraightChannel& channel, std::uint32_t cut) {
   return static_cast<Key>(channel.bytes_before[cut]);
 }
 
 /// The least end to which an exact end may be rounded as computed.
+template <typename Key>
 Time least_rounded(Key exact, Key error) {
   const Key least = exact - error + Key(0.5);
   const auto whole = static_cast<std::int64_t>(least);  // truncates; far cheaper than floor
@@ -99,9 +112,10 @@ Time least_rounded(Key exact, Key error) {
 }
 
 /// The cuts at which a group that ends at the present cut may begin, of one piece, while the channel is busy.
+template <typename Key>
 class Window {
  public:
-  Window(const StraightChannel& channel, const Piece& piece, const std::vector<Time>& ends)
+  Window(const StraightChannel& channel, const Piece<Key>& piece, const std::vector<Time>& ends)
       : channel_(channel), piece_(piece), ends_(ends) {
     queue_.reserve(ends.size());
   }
@@ -112,7 +126,7 @@ class Window {
     while (from_ < to_ && (from_ <= idle || channel_.wire_bytes(from_, end) >= piece_.to)) ++from_;
     while (head_ < queue_.size() && queue_[head_].cut < from_) ++head_;
     if (head_ == queue_.size()) return;
-    const Key rest = piece_.startup + piece_.slope * bytes_at(channel_, end);
+    const Key rest = piece_.startup + piece_.slope * bytes_at<Key>(channel_, end);
     const Time least = least_rounded(queue_[head_].key + rest, piece_.error);
     if (least >= best) return;
     best = std::min(best, end_after(queue_[head_].cut, end));
@@ -134,7 +148,7 @@ class Window {
   };
 
   Key key(std::uint32_t cut) const {
-    return static_cast<Key>(ends_[cut].count()) - piece_.slope * bytes_at(channel_, cut);
+    return static_cast<Key>(ends_[cut].count()) - piece_.slope * bytes_at<Key>(channel_, cut);
   }
   Time end_after(std::uint32_t cut, std::uint32_t end) const { return ends_[cut] + channel_.time(cut, end); }
 
@@ -147,7 +161,7 @@ class Window {
   }
 
   const StraightChannel& channel_;
-  const Piece& piece_;
+  const Piece<Key>& piece_;
   const std::vector<Time>& ends_;
   std::uint32_t from_ = 0;  // the window is from_ to to_ - 1
   std::uint32_t to_ = 0;
@@ -172,9 +186,10 @@ Time latest_start(const StraightChannel& channel, std::uint32_t begin, const End
 }
 
 /// The endings to which a group of one piece from the present cut may lead.
+template <typename Key>
 class Heap {
  public:
-  Heap(const StraightChannel& channel, const Piece& piece, const std::vector<Ending>& endings)
+  Heap(const StraightChannel& channel, const Piece<Key>& piece, const std::vector<Ending>& endings)
       : channel_(channel), piece_(piece), endings_(endings) {}
 
   /// Moves to groups that begin at `begin`, which is lower than any before.
@@ -183,9 +198,9 @@ class Heap {
            channel_.wire_bytes(begin, endings_[next_].cut) >= piece_.from;
          ++next_) {
       const Ending& ending = endings_[next_];
-      heap_.push_back(
-          {.key = static_cast<Key>(ending.latest.count()) - piece_.slope * bytes_at(channel_, ending.cut),
-           .ending = static_cast<std::uint32_t>(next_)});
+      heap_.push_back({.key = static_cast<Key>(ending.latest.count()) -
+                              piece_.slope * bytes_at<Key>(channel_, ending.cut),
+                       .ending = static_cast<std::uint32_t>(next_)});
       std::push_heap(heap_.begin(), heap_.end(), has_lower_key);
     }
     while (!heap_.empty() && start_of(heap_.front(), begin) == kNever) pop();
@@ -197,7 +212,7 @@ class Heap {
   /// Raises `best` to the latest time at which the channel may become free at `begin`.
   void improve(std::uint32_t begin, Time& best) {
     if (heap_.empty()) return;
-    const Key rest = piece_.slope * bytes_at(channel_, begin) - piece_.startup;
+    const Key rest = piece_.slope * bytes_at<Key>(channel_, begin) - piece_.startup;
     const auto latest_rounded = [&](Key key) { return -least_rounded(-(key + rest), piece_.error); };
     const Time latest = latest_rounded(heap_.front().key);
     if (latest <= best) return;
@@ -237,7 +252,7 @@ class Heap {
   }
 
   const StraightChannel& channel_;
-  const Piece& piece_;
+  const Piece<Key>& piece_;
   const std::vector<Ending>& endings_;  // by falling cut
   std::size_t next_ = 0;
   std::vector<Entry> heap_;
@@ -245,10 +260,12 @@ class Heap {
 };
 
 /// Finds endings with more and more groups.
+template <typename Key>
 class Backward {
  public:
-  Backward(const StraightChannel& channel, const std::vector<Time>& ends, Time by)
-      : channel_(channel), ends_(ends), pieces_(pieces_of(channel, by)), latest_(ends.size(), Time::min()) {
+  Backward(const StraightChannel& channel, std::vector<Piece<Key>> pieces, const std::vector<Time>& ends,
+           Time by)
+      : channel_(channel), ends_(ends), pieces_(std::move(pieces)), latest_(ends.size(), Time::min()) {
     keep(levels_.emplace_back(), channel.count(), by);
   }
 
@@ -280,11 +297,11 @@ class Backward {
     std::vector<Ending> found;
     const std::vector<Ending>& endings = levels_.back();
     assert(!endings.empty());
-    std::vector<Heap> heaps;
-    for (const Piece& piece : pieces_) heaps.emplace_back(channel_, piece, endings);
+    std::vector<Heap<Key>> heaps;
+    for (const Piece<Key>& piece : pieces_) heaps.emplace_back(channel_, piece, endings);
     for (std::uint32_t begin = endings.front().cut; begin-- > 1;) {
       bool all_empty = true;
-      for (Heap& heap : heaps) {
+      for (Heap<Key>& heap : heaps) {
         heap.move_to(begin);
         all_empty = all_empty && heap.is_empty();
       }
@@ -296,7 +313,7 @@ class Backward {
       }
       Time best = std::max(latest_[begin], ends_[begin] - Time(1));
       const Time least = best;
-      for (Heap& heap : heaps) heap.improve(begin, best);
+      for (Heap<Key>& heap : heaps) heap.improve(begin, best);
       if (best > least) keep(found, begin, best);
     }
     levels_.push_back(std::move(found));
@@ -322,32 +339,41 @@ class Backward {
 
   const StraightChannel& channel_;
   const std::vector<Time>& ends_;
-  std::vector<Piece> pieces_;
+  std::vector<Piece<Key>> pieces_;
   std::vector<Time> latest_;                 // by cut: with any number of groups so far
   std::vector<std::vector<Ending>> levels_;  // by number of groups to the end
 };
 
-}  // namespace
-
-std::vector<Time> earliest_ends(const StraightChannel& channel) {
-  const Time together = channel.ready.back() + channel.time(0, channel.count());
-  const std::vector<Piece> pieces = pieces_of(channel, together);
+template <typename Key>
+std::vector<Time> earliest_ends_with(const StraightChannel& channel, const std::vector<Piece<Key>>& pieces) {
   std::vector<Time> ends(channel.ready.size() + 1);
-  std::vector<Window> windows;
-  for (const Piece& piece : pieces) windows.emplace_back(channel, piece, ends);
+  std::vector<Window<Key>> windows;
+  for (const Piece<Key>& piece : pieces) windows.emplace_back(channel, piece, ends);
   std::uint32_t idle = 0;  // the last cut that the channel may leave before the gradient is ready
   for (std::uint32_t end = 1; end <= channel.count(); ++end) {
     const Time ready = channel.ready[end - 1];
     while (idle + 1 < end && ends[idle + 1] <= ready) ++idle;
     Time best = ready + channel.time(idle, end);
-    for (Window& window : windows) window.improve(end, idle, best);
+    for (Window<Key>& window : windows) window.improve(end, idle, best);
     ends[end] = best;
   }
   return ends;
 }
 
+}  // namespace
+
+std::vector<Time> earliest_ends(const StraightChannel& channel) {
+  const Time together = channel.ready.back() + channel.time(0, channel.count());
+  const auto pieces = pieces_of<double>(channel, together);
+  return are_exact(pieces) ? earliest_ends_with(channel, pieces)
+                           : earliest_ends_with(channel, pieces_of<long double>(channel, together));
+}
+
 Groups simplest_groups(const StraightChannel& channel, const std::vector<Time>& ends, Time by) {
-  return Backward(channel, ends, by).run();
+  auto pieces = pieces_of<double>(channel, by);
+  return are_exact(pieces)
+             ? Backward<double>(channel, std::move(pieces), ends, by).run()
+             : Backward<long double>(channel, pieces_of<long double>(channel, by), ends, by).run();
 }
 
 }  // namespace planner
