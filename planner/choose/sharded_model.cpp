@@ -56,6 +56,7 @@ class ShardedProblem {
         sums_(program_.has_channel_between() &&
               std::ranges::any_of(spec.transfers, &TransferCost::is_replicated)),
         kept_(kept_groups()),
+        keeps_last_(kept_ < kProbed && !gathers_last_again()),
         forward_(workload_.gradients.size() + 1),
         starts_(workload_.gradients.size() + 1, workload_.backward_total) {
     std::vector<Time> layer_starts(workload_.forward.size());
@@ -158,7 +159,16 @@ class ShardedProblem {
     return options.kept_groups.value_or(
         options.reshard_after_forward ? *options.reshard_after_forward ? 0 : kAll : 1);
   }
+  /// Whether the last group of backward is gathered again, which FSDP2 leaves out where the model's input and
+  /// output share it.
+  bool gathers_last_again() const {
+    return std::ranges::any_of(
+        program_.ops, [](const Op& op) { return op.issue == Issue::backward && op.group == kProbed - 1; });
+  }
   bool is_gathered_next(const State& state) const { return state[kGroups].count() >= kept_; }
+  bool is_gathered_again(const State& state, const Step& step) const {
+    return is_gathered_next(state) && !(keeps_last_ && step.end == count());
+  }
 
   /// Whether the cut divides a layer; the two groups are then waited for when compute comes to the layer.
   bool divides(std::uint32_t cut) const {
@@ -186,7 +196,7 @@ class ShardedProblem {
   }
 
   void add_backward(const State& state, const Step& step, State& out) const {
-    const bool is_gathered = is_gathered_next(state);
+    const bool is_gathered = is_gathered_again(state, step);
     // Between groups that divide a layer, which both wait for it, only what holds in every order is counted.
     const bool divided = divides(step.begin);
     const Time gather = is_gathered ? step.gather : Time::zero();
@@ -219,7 +229,7 @@ class ShardedProblem {
   }
 
   void add_earlier(const State& state, const Step& step, State& out) const {
-    const Time gather = is_gathered_next(state) ? step.gather : Time::zero();
+    const Time gather = is_gathered_again(state, step) ? step.gather : Time::zero();
     Time begins = state[kEarlierArrival];
     if (backward_ahead_ == Ahead::none)
       begins += gather;
@@ -231,7 +241,7 @@ class ShardedProblem {
 
   /// The least time of all further gathers before backward.
   Time min_further(const State& state, std::uint32_t cut) const {
-    return is_gathered_next(state) ? min_gathers_[cut] : Time::zero();
+    return is_gathered_next(state) && !keeps_last_ ? min_gathers_[cut] : Time::zero();
   }
 
   Time forward(const State& state, std::uint32_t cut) const {
@@ -290,6 +300,7 @@ class ShardedProblem {
   Ahead backward_ahead_;
   bool sums_;  ///< whether there are several shard groups
   std::uint32_t kept_;
+  bool keeps_last_;
   std::vector<Time> forward_;      // by cut: forward from the first layer of the groups before it
   std::vector<Time> starts_;       // by cut: when backward comes to the layer of the gradient after it
   std::vector<Time> min_gathers_;  // by cut: from there on; and the next two

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include <string_view>
+#include <string>
 
 #include "planner/pipeline/pipeline.hpp"
 
@@ -15,7 +15,7 @@ struct Behaviour {
   bool compresses = false;             ///< whether the plan's compressors are applied
   /// True if all parameters are gathered in one collective between the update and the next forward pass.
   bool gathers_at_once = false;
-  std::string_view words;  ///< the same as a phrase for people
+  std::string words;  ///< the same as a phrase for people
 
   bool operator==(const Behaviour& other) const {
     return pipeline == other.pipeline && options == other.options && compresses == other.compresses &&

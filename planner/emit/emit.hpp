@@ -77,8 +77,9 @@ enum class Forms {
 struct Target {
   std::string_view name;
   std::string_view framework;
-  /// Returns its behaviour under this plan: the nearest to the plan's pipeline that the framework can do.
-  Behaviour (*behaves)(const PlanFile& plan);
+  /// Returns its behaviour under this plan of the workload: the nearest to the plan's pipeline that the
+  /// framework can do.
+  Behaviour (*behaves)(const PlanFile& plan, const Workload& workload);
   std::vector<std::string_view> verified;  ///< what was compared with which release
   std::vector<std::string_view> does_not;  ///< what a user might expect of it, and it does not do
   Forms forms = Forms::any;

@@ -199,7 +199,7 @@ planner::Run run_of(const Behaviour& behaviour, const FusionRequest& request, Gr
 ForTarget plan_for(const Target& target, const planner::Setting& setting, const Schedule& schedule,
                    const planner::Algorithm& all_reduce) {
   ForTarget out = {.schedule = schedule, .run = {}};
-  const Behaviour behaviour = target.behaves(planned_as(setting, schedule));
+  const Behaviour behaviour = target.behaves(planned_as(setting, schedule), setting.workload);
   Prices prices(setting, schedule, all_reduce);
   const FusionRequest& request = prices.request_for(behaviour);
   Grouping found = best_groups(target, behaviour, request, planner::constraints_of(schedule.fusion));

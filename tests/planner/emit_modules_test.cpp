@@ -189,5 +189,68 @@ TEST_CASE("emit: FSDP takes a profile's whole layers for modules") {
         R"([["layer02"],["layer01"]])");
 }
 
+/// A language model whose head has the weight of its word embeddings, or other weights.
+core::Profile language_model(const std::string& head = "head") {
+  core::Profile profile = named(
+      {{"t.wte.weight", 1000}, {"t.wpe.weight", 100}, {"t.h.0.w", 400}, {"t.h.1.w", 400}, {"t.ln.w", 8}});
+  profile.layers[0].kind = profile.layers[1].kind = "embedding";
+  profile.layers.push_back({.name = head, .kind = "linear", .forward_us = 50, .backward_us = 100});
+  return profile;
+}
+
+TEST_CASE("emit: FSDP has a tied head in the group of the embedding, which is kept from end to end") {
+  const Scene scene(language_model(), support::pair_of(20, 1));
+  const std::string sharded = R"({"pipeline": "sharded", "reshard_after_forward": true})";
+  const ordered_json json = Planned(scene, of_counts({1, 1, 1, 2}), sharded).emit("fsdp").json;
+  CHECK(json["fully_shard"].dump() == R"([["t.ln"],["t.h.1"],["t.h.0"],["t.wte","t.wpe","head"]])");
+  CHECK(json["reshards"].dump() == "[true,true,true,false]");
+  CHECK(json["tied"].dump() == R"({"weight":"t.wte.weight","modules":["head"]})");
+  CHECK(json["groups_reproduced"] == true);
+
+  // A group of its own takes one gather less than one that is gathered twice. Two groups of which PyTorch
+  // would keep the first are kept both.
+  const ordered_json two = Planned(scene, of_counts({3, 2}), R"({"pipeline": "sharded"})").emit("fsdp").json;
+  const std::string kept =
+      R"({"pipeline": "sharded", "reshard_after_forward": false, "scatters_in_flight": 1})";
+  CHECK(two["reshards"].dump() == "[false,false]");
+  CHECK(two["makes"]["iteration_us"].get<double>() ==
+        doctest::Approx(Planned(scene, of_counts({3, 2})).iteration_us(kept, of_counts({3, 2}))));
+  CHECK(two["makes"]["loss_us"] < 0);
+
+  const ordered_json one = Planned(scene, of_counts({5}), sharded).emit("fsdp").json;
+  CHECK(one["fully_shard"].dump() == R"([[""]])");
+  CHECK(one["reshards"].dump() == "[false]");
+}
+
+TEST_CASE(
+    "emit: FSDP names no module of another group above a tied one, and takes along what the latter owns") {
+  core::Profile profile = language_model("cls.head");
+  profile.layers[4] = {.name = "cls.x", .kind = "linear", .forward_us = 50, .backward_us = 100};
+  profile.layers[4].tensors = {{.name = "cls.x.weight", .elements = 8}};
+  profile.layers[5].tensors = {{.name = "cls.head.bias", .elements = 10}};
+  const Scene scene(profile, support::pair_of(20, 0.1));
+  const Planned planned(scene, of_counts({2, 2, 2}));
+  const ordered_json json = planned.emit("fsdp").json;
+  CHECK(json["fully_shard"].dump() == R"([["cls.x"],["t.h"],["t.wte","t.wpe","cls.head"]])");
+  CHECK(json["notes"].dump().find("cls.head.bias travels in that group, too") != std::string::npos);
+  // With the bias, `cls` is whole in the first group, but no call may take it.
+  CHECK(Planned(scene, of_counts({1, 1, 4})).emit("fsdp").json["fully_shard"].dump() ==
+        R"([["cls.x"],["t","cls.head"]])");
+}
+
+TEST_CASE("emit: frozen weights are not taken for tied ones, and only FSDP wants tied ones in a group") {
+  core::Profile frozen = language_model();
+  frozen.layers.push_back({.name = "other", .kind = "linear", .forward_us = 50, .backward_us = 100});
+  const Scene two(frozen, support::pair_of(20, 0.1));
+  CHECK_FALSE(Planned(two, of_counts({5})).emit("fsdp").json.contains("tied"));
+  core::Profile without = language_model();
+  without.layers[0].kind = without.layers[1].kind = "linear";
+  const Scene none(without, support::pair_of(20, 0.1));
+  CHECK_FALSE(Planned(none, of_counts({5})).emit("fsdp").json.contains("tied"));
+  const Scene tied(language_model(), support::pair_of(20, 0.1));
+  CHECK(Planned(tied, of_counts({3, 2})).emit("inductor").json["module_bucket_plans"].dump() ==
+        R"([["t.wte","t.wpe"],["t.h","t.ln"]])");
+}
+
 }  // namespace
 }  // namespace planner

@@ -1,6 +1,6 @@
 // Makes emissions without scenarios: reads lines of {"target", "sizes" in bytes, backward order, "groups" as
-// counts, "names"?, "shapes"?, "dtype"?, "schedule"? as in a scenario, "accumulation_steps"?} and prints on a
-// line the emission's JSON, which gets the key "text".
+// counts, "names"?, "shapes"?, "dtype"?, "schedule"? as in a scenario, "accumulation_steps"?, "head"?, a last
+// layer that is tied to the first} and prints on a line the emission's JSON, which gets the key "text".
 
 #include <iostream>
 #include <string>
@@ -30,6 +30,10 @@ core::Profile profile_of(const ordered_json& line) {
         {.name = name, .elements = sizes[i].get<std::int64_t>() / core::bytes_per_element(profile.dtype)});
     if (!shapes.empty()) layer.tensors.back().shape = shapes[i].get<std::vector<std::int64_t>>();
     profile.layers.push_back(std::move(layer));
+  }
+  if (line.contains("head")) {
+    profile.layers.front().kind = "embedding";
+    profile.layers.push_back({.name = line["head"], .kind = "linear", .forward_us = 50, .backward_us = 100});
   }
   return profile;
 }

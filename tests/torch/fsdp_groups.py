@@ -4,11 +4,12 @@
 usage: fsdp_groups.py DRIVER [--seeds N]      (PyTorch 2.6 or later, two processes over Gloo)
 
 DRIVER is emit_driver.cpp, compiled. Random chains of linear layers, nested at random, get random plans; the emitted
-text is executed on two ranks. The collectives of an iteration are recorded with their sizes and types, and with the
+text is executed on two ranks. Some models use the weight of their embedding in their head, too. The collectives of an iteration are recorded with their sizes and types, and with the
 number of layers that had run when each was issued, and compared with the emission's JSON. Exits with 1 at the first
 emission that does not hold, and names its seed.
 """
 
+import copy
 import random
 
 import torch
@@ -50,9 +51,28 @@ class Scaled(nn.Module):
         return self.body(x * self.scale)
 
 
+class Tied(nn.Module):
+    """A language model: the head has the embedding's weight."""
+
+    def __init__(self, body, width):
+        super().__init__()
+        self.wte = nn.Embedding(10, width)
+        self.body = body
+        self.out = nn.Linear([m for m in body.modules() if isinstance(m, nn.Linear)][-1].out_features, width)
+        self.head = nn.Linear(width, 10, bias=False)
+        self.head.weight = self.wte.weight
+
+    def forward(self, x):
+        return self.head(self.out(self.body(self.wte(x))))
+
+
 def random_model(rng):
+    """And its input."""
+    torch.manual_seed(rng.randrange(1000))
     model, width = chain(rng)
-    return (Scaled(model, width) if rng.random() < 0.3 else model), width
+    if rng.random() < 0.3:
+        return Tied(model, width), torch.tensor([[1, 2], [3, 1]])
+    return (Scaled(model, width) if rng.random() < 0.4 else model), torch.ones(2, width)
 
 
 def random_counts(rng, names):
@@ -84,7 +104,8 @@ def case(seed):
             schedule["kept_groups"] = rng.randint(0, 3)
         if rng.random() < 0.3:
             schedule["reshard_after_backward"] = False
-    return {"target": "fsdp", "dtype": dtype, "schedule": schedule, "accumulation_steps": rng.choice([1, 2, 3]),
+    head = {"head": "head"} if isinstance(model, Tied) else {}
+    return {**head, "target": "fsdp", "dtype": dtype, "schedule": schedule, "accumulation_steps": rng.choice([1, 2, 3]),
             "sizes": [size * p.numel() for _, p in parameters], "names": [n for n, _ in parameters],
             "groups": random_counts(rng, [n for n, _ in parameters])}
 
@@ -118,7 +139,7 @@ class Recorder:
             self.layers += 1
 
         for module in model.modules():
-            if isinstance(module, nn.Linear):
+            if isinstance(module, (nn.Linear, nn.Embedding)):
                 module.register_forward_hook(ran)
 
     def take(self):
@@ -126,24 +147,36 @@ class Recorder:
         return out
 
 
+def check_gradients(name, model, reference, micro_batches, x):
+    """Both ranks have the same input, so the mean over them is what one has alone."""
+    for _ in range(micro_batches):
+        reference(x).sum().backward()
+    for (parameter, sharded), whole in zip(model.named_parameters(), reference.parameters(), strict=True):
+        same = torch.allclose(sharded.grad.full_tensor(), whole.grad, rtol=1e-4, atol=1e-5)
+        check(name, f"gradient of {parameter} is that of one rank", same, True)
+
+
 def run_case(number, emission, recorder):
     """The collectives of the forward and the backward pass of each micro-batch, in a second iteration."""
-    model, width = random_model(random.Random(number))
+    model, x = random_model(random.Random(number))
+    reference = copy.deepcopy(model)
     recorder.watch(model)
     space = {"model": model}
     exec(emission["text"], space)  # what the user pastes
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     out = []
-    for _ in range(2):
+    for iteration in range(2):
         out = []
         optimizer.zero_grad()
         for batch in range(emission["micro_batches"]):
             if emission["micro_batches"] > 1:
                 space["begin_micro_batch"](model, batch)
-            y = model(torch.ones(2, width))
+            y = model(x)
             forward = recorder.take()
             y.sum().backward()
             out.append([forward, recorder.take()])
+        if iteration == 0 and "mp_policy" not in emission["text"]:
+            check_gradients(f"seed {number}", model, reference, emission["micro_batches"], x)
         optimizer.step()
         check(f"seed {number}", "collectives of the step", recorder.take(), [])
     return out
@@ -181,10 +214,12 @@ def results_on_rank(rank, store, cases):
 
 def layers_before(model, elements_forward):
     """For each group, in forward order, the number of layers that end before its first layer runs."""
-    ends, total = [], 0
+    ends, total, counted = [], 0, set()
     for module in model.modules():
-        if isinstance(module, nn.Linear):
-            total += sum(p.numel() for p in module.parameters())
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            new = set(module.parameters()) - counted  # a tied layer has been counted
+            counted |= new
+            total += sum(p.numel() for p in new)
             ends.append(total)
     out, begin = [], 0
     for elements in elements_forward:

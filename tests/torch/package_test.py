@@ -323,6 +323,7 @@ def run_rank(rank, store, plans):
     if takes_lists():
         check_buckets(rank)
         check_sharded(rank)
+        check_tied(rank)
         check_micro_batches()
         check_sharding_costs(rank)
     dist.destroy_process_group()
@@ -367,16 +368,13 @@ def check_buckets(rank):
         sys.exit("a plan with dgc got a hook")
 
 
-def check_sharded(rank):
-    """FSDP2 gathers the plan's groups, whole modules each, and trains as DistributedDataParallel does."""
+def watched_as_sharded(rank, make, plan):
+    """A model that trains with FSDP2 as it does with DistributedDataParallel, watched."""
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # of outputs that are views
-    torch.manual_seed(1)
-    start = Transformer()
-    plan = blocks_plan(start)
     results = []
     for wrap in (nn.parallel.DistributedDataParallel, lambda model: fusewise.torch.fsdp2(model, plan)):
         torch.manual_seed(1)
-        model = wrap(Transformer())
+        model = wrap(make())
         watched = fusewise.torch.watch(model, warmup=1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
         torch.manual_seed(100 + rank)
@@ -386,7 +384,15 @@ def check_sharded(rank):
             optimizer.step()
         results.append([getattr(p, "full_tensor", lambda p=p: p)().detach().clone() for p in model.parameters()])
     if not all(torch.allclose(ours, theirs, rtol=1e-4, atol=1e-6) for ours, theirs in zip(*results)):
-        sys.exit(f"rank {rank}: a sharded model trains otherwise than DistributedDataParallel")
+        sys.exit(f"rank {rank}: a sharded {make.__name__} trains otherwise than with DistributedDataParallel")
+    return watched
+
+
+def check_sharded(rank):
+    """FSDP2 gathers the plan's groups, whole modules each, and trains as DistributedDataParallel does."""
+    start = Transformer()
+    plan = blocks_plan(start)
+    watched = watched_as_sharded(rank, Transformer, plan)
     attention = [4 * sum(p.numel() for p in block.attention.parameters()) for block in start.blocks]
     gathered = [t.bytes for t in watched.transfers() if t.collective == "all_gather"]
     whole = [group["bytes"] for group in plan["groups"]]
@@ -399,6 +405,42 @@ def blocks_plan(model, **options):
              for prefix in ("head", "blocks.1", "blocks.0", "embed")]
     return with_bytes({"format": "fusewise.plan", "pipeline": "sharded", "compression": "none",
                        "groups": [{"tensors": group} for group in names], **options}, model)
+
+
+class TiedBert(nn.Module):
+    """The head has the embedding's weight and its parent's bias, as in Hugging Face's BERT."""
+
+    class Predictions(nn.Module):
+        def __init__(self, embedding):
+            super().__init__()
+            self.bias = nn.Parameter(torch.zeros(50))
+            self.transform = nn.Linear(16, 16)
+            self.decoder = nn.Linear(16, 50)
+            self.decoder.weight, self.decoder.bias = embedding.weight, self.bias
+
+        def forward(self, x):
+            return self.decoder(self.transform(x))
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(50, 16)
+        self.layers = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16))
+        self.predictions = TiedBert.Predictions(self.embed)
+
+    def forward(self, x):
+        return self.predictions(self.layers(self.embed(x)))
+
+
+def check_tied(rank):
+    """Modules that share a parameter are in the group of most of what they own, gathered once, and train as without."""
+    names = [["predictions.transform.weight", "predictions.transform.bias", "predictions.bias"],
+             ["layers.2.weight", "layers.2.bias", "layers.0.weight", "layers.0.bias"], ["embed.weight"]]
+    plan = with_bytes({"format": "fusewise.plan", "pipeline": "sharded", "compression": "none", "reshard_after_forward": True,
+                       "groups": [{"tensors": group} for group in names]}, TiedBert())
+    watched = watched_as_sharded(rank, TiedBert, plan)
+    size = [4 * (16 * 16 + 16), 4 * 2 * (16 * 16 + 16), 4 * (50 * 16 + 50)]
+    check("bytes gathered, tied weights once", sorted(t.bytes for t in watched.transfers() if t.collective == "all_gather"),
+          sorted(2 * size[:2] + size[2:]))
 
 
 def check_micro_batches():

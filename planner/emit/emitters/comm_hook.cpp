@@ -33,7 +33,7 @@ const Hook* hook_for(const Compressor& compressor) {
   return found == kHooks.end() ? nullptr : &*found;
 }
 
-Behaviour behaves(const PlanFile& /*plan*/) {
+Behaviour behaves(const PlanFile& /*plan*/, const Workload& /*workload*/) {
   return {
       .pipeline = &pipeline("wfbp"),
       .options = {},

@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kDefaultFirstBucket = kMiB;
 
-Behaviour behaves(const PlanFile& /*plan*/) {
+Behaviour behaves(const PlanFile& /*plan*/, const Workload& /*workload*/) {
   return all_reduces(
       "one all-reduce for each bucket, under backward, in the last micro-batch, if the others run under "
       "no_sync()");

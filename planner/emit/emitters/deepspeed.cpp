@@ -29,7 +29,7 @@ const Pipeline kOverlapComm = {.name = "deepspeed",
                                .option_keys = {},
                                .program = program};
 
-std::string_view words(bool overlaps, std::int64_t stage) {
+std::string words(bool overlaps, std::int64_t stage) {
   if (!overlaps)
     return "backward waits for the all-reduce of each bucket; one all-gather of all parameters follows the "
            "step";
@@ -42,7 +42,7 @@ std::string_view words(bool overlaps, std::int64_t stage) {
          "for the bucket before it; one all-gather of all parameters follows the step";
 }
 
-Behaviour behaves(const PlanFile& plan) {
+Behaviour behaves(const PlanFile& plan, const Workload& /*workload*/) {
   const bool overlaps = plan.pipeline != "after_backward";
   const std::int64_t stage = plan.pipeline == "zero" ? plan.options.stage : 1;
   return {.pipeline = overlaps ? &kOverlapComm : &pipeline("after_backward"),

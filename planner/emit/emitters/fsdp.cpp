@@ -5,7 +5,9 @@
 // modules to prefetch say how many more (_fsdp_state.py, _pre_forward and _pre_backward). After each backward
 // pass all groups are released, unless set_reshard_after_backward(False) was called; and before the gradients
 // of a group are copied for their reduce-scatter, compute waits for the one before (_fsdp_param_group.py,
-// post_backward).
+// post_backward). Modules that share a parameter must be in one group, which is gathered when the first of
+// them runs; only when all have run would it be released, right before backward needs it (_fsdp_state.py,
+// _register_group_forward_hooks and _validate_no_duplicate_params).
 
 #include <algorithm>
 #include <optional>
@@ -24,7 +26,39 @@ namespace {
 
 using nlohmann::ordered_json;
 
-Behaviour behaves(const PlanFile& plan) {
+/// As sharded, while the last group of backward is not gathered again.
+const Pipeline& keeping_last_group() {
+  static const Pipeline kept = [] {
+    Pipeline out = pipeline("sharded");
+    out.program = [](std::uint32_t groups, const PipelineOptions& options) {
+      Program program = pipeline("sharded").program(groups, options);
+      std::erase_if(program.ops,
+                    [&](const Op& op) { return op.issue == Issue::backward && op.group == groups - 1; });
+      return program;
+    };
+    return out;
+  }();
+  return kept;
+}
+
+/// Whether the group that forward begins with is that of the model's output, too.
+bool shares_ends(const Workload& workload) {
+  const std::optional<Tied> shared = tied(workload);
+  return shared && shared->is_last(workload);
+}
+
+std::string words(bool is_sharded, bool keeps_last) {
+  if (!is_sharded)
+    return "the parameters of a group are gathered under the forward pass and kept until the last backward "
+           "pass; under that its gradients are reduce-scattered, for which backward waits for the "
+           "reduce-scatter before";
+  return fmt::format(
+      "the parameters of a group are gathered before forward, and before backward unless they were kept{}; "
+      "its gradients are reduce-scattered under backward, which waits for the reduce-scatter before",
+      keeps_last ? ", as are those of tied modules" : "");
+}
+
+Behaviour behaves(const PlanFile& plan, const Workload& workload) {
   constexpr std::uint32_t kOne = 1;  // group ahead, and reduce-scatter in flight, whatever the options
   const bool is_sharded = plan.pipeline == "sharded";
   PipelineOptions options = is_sharded ? plan.options : PipelineOptions{};
@@ -35,17 +69,12 @@ Behaviour behaves(const PlanFile& plan) {
   options.prefetch = std::max(kOne, plan.options.prefetch.value_or(kOne));
   if (options.backward_prefetch) options.backward_prefetch = std::max(kOne, *options.backward_prefetch);
   options.scatters_in_flight = std::max(kOne, options.scatters_in_flight.value_or(kOne));
-  return {.pipeline = &pipeline("sharded"),
+  const bool keeps_last = shares_ends(workload);
+  return {.pipeline = keeps_last ? &keeping_last_group() : &pipeline("sharded"),
           .options = std::move(options),
           .compresses = false,
           .gathers_at_once = false,
-          .words = is_sharded
-                       ? "the parameters of a group are gathered before forward, and before backward unless "
-                         "they were kept; its gradients are reduce-scattered under backward, which waits for "
-                         "the reduce-scatter before"
-                       : "the parameters of a group are gathered under the forward pass and kept until the "
-                         "last backward pass; under that its gradients are reduce-scattered, for which "
-                         "backward waits for the reduce-scatter before"};
+          .words = words(is_sharded, keeps_last)};
 }
 
 const Target& target() {
@@ -67,11 +96,15 @@ const Target& target() {
 }
 
 /// For each group, in backward order: whether its parameters are released after forward and gathered again
-/// before backward.
-std::vector<bool> reshards_of(const Behaviour& behaviour, std::size_t groups) {
-  std::vector<bool> out(groups);
-  for (const Op& op : behaviour.pipeline->program(static_cast<std::uint32_t>(groups), behaviour.options).ops)
+/// before backward. Those of tied modules would be gathered as soon as they had been released.
+std::vector<bool> reshards_of(const Behaviour& behaviour, const Workload& workload, const Groups& groups) {
+  std::vector<bool> out(groups.size());
+  const auto count = static_cast<std::uint32_t>(groups.size());
+  for (const Op& op : behaviour.pipeline->program(count, behaviour.options).ops)
     if (op.issue == Issue::backward) out[op.group] = true;
+  if (const std::optional<Tied> shared = tied(workload))
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      if (groups[i].begin <= shared->weight && shared->weight < groups[i].end) out[i] = false;
   return out;
 }
 
@@ -185,7 +218,8 @@ struct Python {
   std::string text;
 };
 
-Python python(const std::vector<Wrap>& calls, const Behaviour& behaviour, const EmitRequest& request) {
+Python python(const ModuleGroups& made, const Behaviour& behaviour, const EmitRequest& request) {
+  const std::vector<Wrap>& calls = made.calls;
   const Experts experts = experts_of(request);
   const std::optional<Mesh> mesh = mesh_of(request, behaviour);
   std::vector<Mesh> meshes;
@@ -196,7 +230,7 @@ Python python(const std::vector<Wrap>& calls, const Behaviour& behaviour, const 
     out += wraps_of_one_worker(request, experts, meshes.back());
   }
   out += "for names, reshards in [  # reshards: released after forward and gathered again before backward\n";
-  const std::vector<bool> reshards = reshards_of(behaviour, calls.size());
+  const std::vector<bool> reshards = reshards_of(behaviour, request.workload, made.groups);
   bool root_reshards = false;
   for (const Wrap& call : calls)
     if (call.modules.front() != "")
@@ -225,14 +259,34 @@ Python python(const std::vector<Wrap>& calls, const Behaviour& behaviour, const 
   return {.setup = setup(request, behaviour, meshes), .text = std::move(out)};
 }
 
-void add_notes(Report& report, const std::vector<Wrap>& calls) {
+/// "lm_head computes with the weight of transformer.wte."
+void note_tied(Report& report, const Tied& shared, bool would_reshard) {
+  std::vector<std::string> carried;
+  for (const std::uint32_t gradient : shared.carried)
+    carried.push_back(tensor_name(report.request().workload, gradient));
+  report.note(fmt::format(
+      "{} {} no weight in the profile: taken as tied to that of {}, in one group, which is "
+      "gathered at its first use and kept until backward ends.",
+      fmt::join(shared.modules, ", "), shared.modules.size() == 1 ? "has" : "have", shared.owner));
+  if (!carried.empty())
+    report.note(fmt::format("{} travels in that group, too, and is priced with its neighbours.",
+                            fmt::join(carried, ", ")));
+  if (would_reshard)
+    report.note("That group is priced as if it were released and gathered again for the layers around it.");
+}
+
+void add_notes(Report& report, const ModuleGroups& made) {
+  const std::vector<Wrap>& calls = made.calls;
   const auto joined =
       std::count_if(calls.begin(), calls.end(), [](const Wrap& call) { return call.modules.size() > 1; });
   if (joined > 0)
     report.note(
         fmt::format("{} of the {} groups join modules without a parent of their own, which FSDP1 cannot.",
                     joined, calls.size()));
-  const std::vector<bool> reshards = reshards_of(report.behaviour(), calls.size());
+  const Workload& workload = report.request().workload;
+  const std::vector<bool> reshards = reshards_of(report.behaviour(), workload, made.groups);
+  if (const std::optional<Tied> shared = tied(workload))
+    note_tied(report, *shared, !shared->is_last(workload) && report.request().plan.pipeline == "sharded");
   if (std::any_of(calls.begin(), calls.end(),
                   [&](const Wrap& call) { return call.modules.front() == "" && reshards[call.group]; }))
     report.note(
@@ -272,19 +326,21 @@ Emission emit_fsdp(const EmitRequest& request) {
   Report report(target(), request);
   const ModuleGroups made = module_groups(report);
   report.made(made.groups, made.whys);
-  add_notes(report, made.calls);
+  add_notes(report, made);
   const Behaviour& behaviour = report.behaviour();
   const bool has_experts = request.division != nullptr && request.division->expert > 1;
   ordered_json json = {{"fully_shard", calls_json(made.calls)},
                        {"groups", sizes_json(request.workload, made.groups)},
-                       {"reshards", reshards_of(behaviour, made.groups.size())},
+                       {"reshards", reshards_of(behaviour, request.workload, made.groups)},
                        {"prefetch", behaviour.options.prefetch.value_or(1)},
                        {"scatters_in_flight", behaviour.options.scatters_in_flight.value_or(1)},
                        {"micro_batches", request.accumulation_steps},
                        {"kept_between_micro_batches", keeps_between_batches(request, behaviour)}};
+  if (const std::optional<Tied> shared = tied(request.workload))
+    json["tied"] = {{"weight", tensor_name(request.workload, shared->weight)}, {"modules", shared->modules}};
   if (const auto mesh = mesh_of(request, behaviour)) json["mesh"] = mesh_json(*mesh);
   json["least_pytorch"] = has_experts ? "2.8" : "2.6";
-  Python lines = python(made.calls, behaviour, request);
+  Python lines = python(made, behaviour, request);
   if (request.division != nullptr)
     return {.text = report.heading() + lines.text + report.own_remarks(),
             .setup = std::move(lines.setup),

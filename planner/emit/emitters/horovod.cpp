@@ -26,7 +26,7 @@ constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kThresholdUnit = std::int64_t{512} * 16;
 constexpr Time kDefaultCycle = std::chrono::milliseconds(1);
 
-Behaviour behaves(const PlanFile& /*plan*/) {
+Behaviour behaves(const PlanFile& /*plan*/, const Workload& /*workload*/) {
   return all_reduces("one all-reduce for each group, under backward, at the tick after its last gradient");
 }
 

@@ -32,7 +32,7 @@ const Pipeline kEachMicroBatch = {.name = "inductor",
                                   .program = program,
                                   .gathers_parameters = true};
 
-Behaviour behaves(const PlanFile& plan) {
+Behaviour behaves(const PlanFile& plan, const Workload& /*workload*/) {
   const bool gathers_again = plan.pipeline == "sharded";
   PipelineOptions options = {.prefetch = 1, .reshard_after_forward = false, .scatters_in_flight = 1};
   if (gathers_again) {

@@ -27,7 +27,7 @@ bool is_sharded(const PlanFile& plan) {
 
 bool overlaps_gather(const PlanFile& plan) { return is_sharded(plan) && plan.options.overlap_gather; }
 
-Behaviour behaves(const PlanFile& plan) {
+Behaviour behaves(const PlanFile& plan, const Workload& /*workload*/) {
   Behaviour out = {.pipeline = &pipeline(is_sharded(plan) ? "zero" : "wfbp"),
                    .options = {},
                    .compresses = false,

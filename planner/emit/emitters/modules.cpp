@@ -23,6 +23,10 @@ std::string module_of(const Workload& workload, std::uint32_t gradient) {
   return dot == std::string::npos ? "" : name.substr(0, dot);
 }
 
+bool is_bias(const core::ProfileTensor& tensor) {
+  return tensor.shape.empty() ? tensor.name.ends_with("bias") : tensor.shape.size() == 1;
+}
+
 /// The enclosing module; the model itself, "", has none.
 std::string parent_of(const std::string& module) {
   const std::size_t dot = module.rfind('.');
@@ -46,13 +50,15 @@ struct Modules {
   std::map<std::string, Span> owned;    ///< from a module's first own gradient to its last
   std::map<std::string, Span> covered;  ///< the same, including all modules below
   std::set<std::string> shared = {};    ///< hold gradients of another process group, too
+  std::optional<Tied> tied = {};        ///< only where modules may be named with others of their group
 
   Modules(const Workload& workload, Nesting its_nesting) : nesting(its_nesting) {
+    if (nesting == Nesting::allowed) tied = planner::tied(workload);
     const auto add = [](std::map<std::string, Span>& spans, const std::string& module, std::uint32_t i) {
       spans.try_emplace(module, Span{.begin = i, .end = i}).first->second.end = i + 1;
     };
     for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
-      owners.push_back(module_of(workload, i));
+      owners.push_back(module_of(workload, tied ? neighbour(workload, i) : i));
       if (is_named(owners.back())) add(owned, owners.back(), i);
       for (std::string above = owners.back(); !above.empty();) {
         add(covered, above, i);
@@ -60,6 +66,24 @@ struct Modules {
       }
       add(covered, "", i);
     }
+  }
+
+  /// The gradient whose group this one is counted to.
+  std::uint32_t neighbour(const Workload& workload, std::uint32_t i) const {
+    const auto is_carried = [&](std::uint32_t gradient) {
+      return std::ranges::find(tied->carried, gradient) != tied->carried.end();
+    };
+    while (is_carried(i) && i + 1 < workload.gradient_count()) ++i;
+    return i;  // the weight itself is not carried, nor is any gradient after it
+  }
+
+  bool is_group_of_tied(const Group& group) const {
+    return tied && group.begin <= tied->weight && tied->weight < group.end;
+  }
+  /// Whether a call for this group cannot name the module, as it would take modules that are tied to another.
+  bool takes_tied(const std::string& module, const Group& group) const {
+    return tied && !is_group_of_tied(group) &&
+           std::ranges::any_of(tied->modules, [&](const auto& below) { return is_below(below, module); });
   }
 
   bool is_named(const std::string& module) const { return !module.empty() || nesting == Nesting::allowed; }
@@ -148,13 +172,16 @@ std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
     std::string largest = modules.owners[i];
     for (std::string module = largest; !module.empty();) {
       module = parent_of(module);
-      if (!modules.is_named(module) || modules.shared.contains(module)) break;
+      if (!modules.is_named(module) || modules.shared.contains(module) || modules.takes_tied(module, group))
+        break;
       const Span& span = modules.covered.at(module);
       if (group.begin <= span.begin && span.end <= group.end) largest = module;
     }
     if (!modules.is_named(largest)) continue;
     if (std::find(out.begin(), out.end(), largest) == out.end()) out.push_back(largest);
   }
+  if (modules.is_group_of_tied(group))
+    out.insert(out.end(), modules.tied->modules.begin(), modules.tied->modules.end());
   return out;
 }
 
@@ -291,6 +318,41 @@ std::vector<std::string> whys(const Modules& modules, const Groups& planned) {
 }
 
 }  // namespace
+
+bool Tied::is_last(const Workload& workload) const {
+  return module_of(workload, workload.gradient_count() - 1) == owner;
+}
+
+std::optional<Tied> tied(const Workload& workload) {
+  const std::vector<core::ProfileLayer>& layers = workload.profile->layers;
+  const auto has_no_weight = [](const core::ProfileLayer& layer) {
+    return std::ranges::all_of(layer.tensors, [&](const core::ProfileTensor& tensor) {
+      return is_bias(tensor) && tensor.name != layer.name;  // part of a layer that is several in the profile
+    });
+  };
+  // Where several are without one, weights are frozen rather than tied.
+  const auto linear = std::ranges::count_if(layers, [&](const core::ProfileLayer& layer) {
+    return layer.kind == "linear" && has_no_weight(layer);
+  });
+  if (linear != 1) return {};
+  std::optional<Tied> out;
+  for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
+    const core::ProfileLayer& layer = layers[workload.gradients[i].layer];
+    if (layer.kind == "embedding" &&
+        (!out || workload.gradients[i].bytes > workload.gradients[out->weight].bytes))
+      out = Tied{.weight = i, .owner = module_of(workload, i), .modules = {}, .carried = {}};
+  }
+  if (!out) return {};
+  std::set<std::uint32_t> without_weight;
+  for (std::uint32_t l = workload.gradients[out->weight].layer + 1; l < layers.size(); ++l)
+    if ((layers[l].kind == "linear" || layers[l].kind == "embedding") && has_no_weight(layers[l])) {
+      out->modules.push_back(layers[l].name);
+      without_weight.insert(l);
+    }
+  for (std::uint32_t i = 0; i < out->weight; ++i)
+    if (without_weight.contains(workload.gradients[i].layer)) out->carried.push_back(i);
+  return out->modules.empty() ? std::nullopt : out;
+}
 
 ModuleUnits module_units(const Workload& workload, Nesting nesting) {
   const Modules modules(workload, nesting);

@@ -119,7 +119,7 @@ Behaviour all_reduces(std::string_view words) {
           .options = {},
           .compresses = false,
           .gathers_at_once = false,
-          .words = words};
+          .words = std::string(words)};
 }
 
 namespace {
@@ -135,7 +135,7 @@ bool compresses(const PlanFile& plan) {
 Report::Report(const Target& target, const EmitRequest& request)
     : target_(target),
       request_(request),
-      behaviour_(target.behaves(request.plan)),
+      behaviour_(target.behaves(request.plan, request.workload)),
       planned_us_(request.iteration_us(
           request.plan.target == target.name ? behaviour_ : as_planned(request.plan), request.groups)) {
   if (!behaviour_.compresses && compresses(request.plan)) note("The plan's compressors are not applied.");

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-Behaviour behaves(const PlanFile& /*plan*/) {
+Behaviour behaves(const PlanFile& /*plan*/, const Workload& /*workload*/) {
   return all_reduces("one all-reduce for each bucket of DistributedDataParallel, under backward");
 }
 

@@ -107,7 +107,8 @@ def _sharded_plan(plan):
 
 def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
     """Shards the model with FSDP2 so that its groups are the plan's, as near as whole modules come (PyTorch 2.6 or
-    later): a module goes to the group that has most of its own elements. Which groups stay gathered after forward and
+    later): a module goes to the group that has most of its own elements, and modules that share a parameter go to one
+    group, which stays gathered until backward ends. Which groups stay gathered after forward and
     how many are gathered ahead is the plan's. `arguments` go to fully_shard(). A plan whose shard groups are smaller
     than the job needs the argument `mesh`; one for several micro-batches needs begin_micro_batch()."""
     from torch.distributed.fsdp import fully_shard
@@ -119,8 +120,10 @@ def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
     groups = _groups(model, plan)
     place = {p: number for number, group in enumerate(groups) for p in group}
     units = {}
-    for number, modules in _modules_of_groups(model, place, len(groups)):
-        options = {"reshard_after_forward": reshards and number >= plan.get("kept_groups", 0), **arguments}
+    tied = _tied_modules(model)
+    for number, modules in _modules_of_groups(model, place, len(groups), tied):
+        is_released = number >= plan.get("kept_groups", 0) and not tied.intersection(modules)
+        options = {"reshard_after_forward": reshards and is_released, **arguments}
         fully_shard(modules if len(modules) > 1 else modules[0], **options)
         units.setdefault(number, modules[0])
     fully_shard(model, **{"reshard_after_forward": reshards, **arguments})
@@ -151,24 +154,50 @@ def begin_micro_batch(model: nn.Module, plan: PlanLike, number: int, count: int)
         model.set_reshard_after_backward(number == count - 1)
 
 
-def _modules_of_groups(model, place, count):
-    """The modules below the model that own parameters, each list with the number of its group; modules around others
-    come last, each alone."""
-    together: list[list[nn.Module]] = [[] for _ in range(count)]
-    around = []
+def _owners(model):
+    """The modules below the model that own parameters, with these."""
     for module in _units(model):
         own = list(module.parameters(recurse=isinstance(module, nn.MultiheadAttention)))
-        if module is model or not own:
-            continue
+        if module is not model and own:
+            yield module, own
+
+
+def _tied_modules(model):
+    """Those that share a parameter with another one, which FSDP2 wants in one group."""
+    owners: dict[nn.Parameter, list[nn.Module]] = {}
+    for module, own in _owners(model):
+        for parameter in own:
+            owners.setdefault(parameter, []).append(module)
+    return {module for modules in owners.values() if len(modules) > 1 for module in modules}
+
+
+def _modules_of_groups(model, place, count, tied):
+    """The modules below the model that own parameters, each list with the number of its group. Modules around others
+    come after these, each alone unless it is tied."""
+    together: list[list[nn.Module]] = [[] for _ in range(count)]
+    around = []
+    elements_of_tied = [0] * count
+    for parameter in {p for module, own in _owners(model) if module in tied for p in own}:
+        elements_of_tied[place[parameter]] += parameter.numel()
+    number_of_tied = elements_of_tied.index(max(elements_of_tied))
+    for module, own in _owners(model):
         elements = [0] * count
         for parameter in own:
             elements[place[parameter]] += parameter.numel()
-        number = elements.index(max(elements))
-        if _units_below(module):
+        number = number_of_tied if module in tied else elements.index(max(elements))
+        if _units_below(module) and module not in tied:
             around.append((number, [module]))
         else:
             together[number].append(module)
-    return [(number, modules) for number, modules in enumerate(together) if modules] + around[::-1]
+    below_tied = {inner for module in tied for inner in module.modules()}
+
+    def turn(call):  # a call takes all that lies below its modules and was not taken before
+        module = call[1][0]
+        if tied.intersection(call[1]):
+            return 1
+        return 2 if _units_below(module) and module not in below_tied else 0
+
+    return sorted([(number, modules) for number, modules in enumerate(together) if modules] + around[::-1], key=turn)
 
 
 def _units_below(module):

@@ -56,7 +56,7 @@ struct PlannedFor {
         offered(schedule_for(target, support::schedule_of(json))),
         found(plan_for(target, scene.setting, offered, {})),
         prices(scene.setting, offered, {}),
-        behaviour(target.behaves(planned_as(offered))) {}
+        behaviour(target.behaves(planned_as(offered), scene.setting.workload)) {}
 
   sim::Time value(const Groups& groups) {
     return planner::simulate_iteration(prices.request_for(behaviour), groups);
@@ -83,7 +83,7 @@ struct PlannedFor {
 };
 
 /// Gradients of at most 60 elements, so that every number can be tried.
-std::unique_ptr<Scene> small_scene(Random& random, std::uint32_t max_layers = 5) {
+std::unique_ptr<Scene> small_scene(Random& random, std::uint32_t max_layers = 5, bool is_tied = false) {
   std::vector<support::LayerSpec> layers(1 + random.below(max_layers));
   for (support::LayerSpec& layer : layers) {
     layer = {.forward_us = static_cast<double>(random.below(80)),
@@ -94,9 +94,13 @@ std::unique_ptr<Scene> small_scene(Random& random, std::uint32_t max_layers = 5)
   layers.front().backward_us += 1;
   planner::Conditions conditions;
   conditions.optimizer_us = random.one_in(2) ? 16 : 0;
-  return std::make_unique<Scene>(support::profile_of(layers),
-                                 support::pair_of(random.below(60), 0.25 * (1 + random.below(8))), 2,
-                                 conditions);
+  core::Profile profile = support::profile_of(layers);
+  if (is_tied) {
+    profile.layers.front().kind = "embedding";
+    profile.layers.push_back({.name = "head", .kind = "linear", .forward_us = 20, .backward_us = 40});
+  }
+  return std::make_unique<Scene>(
+      std::move(profile), support::pair_of(random.below(60), 0.25 * (1 + random.below(8))), 2, conditions);
 }
 
 bool cuts_a_module(const planner::Workload& workload, const Groups& groups) {
@@ -160,10 +164,10 @@ TEST_CASE("--for: where one number makes the groups, the best of all numbers is 
 TEST_CASE("--for: FSDP2 and TorchInductor get groups of whole modules, with a bound") {
   int exact = 0;
   int heuristic = 0;
-  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+  for (std::uint32_t seed = 0; seed < 90; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const auto scene = small_scene(random);
+    const auto scene = small_scene(random, 5, seed % 3 == 2);
     const planner::Workload& workload = scene->setting.workload;
     for (const char* name : {"fsdp", "inductor"})
       for (const char* pipeline : {R"({"pipeline": "wfbp"})", R"({"pipeline": "sharded"})",
@@ -186,7 +190,7 @@ TEST_CASE("--for: FSDP2 and TorchInductor get groups of whole modules, with a bo
       }
   }
   CHECK(exact > 0);
-  CHECK(heuristic < 20);  // most are exact, as whole modules are whole layers
+  CHECK(heuristic < 30);  // most are exact, as whole modules are whole layers
 }
 
 TEST_CASE("--for: a plan is emitted as it is, at its price, and no other is faster where it is exact") {
