@@ -452,7 +452,8 @@ def check_micro_batches():
     """
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
     cases = ((dict(pipeline="zero"), 4, 0), (dict(reshard_after_backward=False, kept_groups=4), 4, 0),
-             (dict(kept_groups=4), 4, 4), (dict(kept_groups=1, prefetch=2), 7, 7), (dict(), 8, 8))
+             (dict(kept_groups=4), 4, 4), (dict(kept_groups=1, prefetch=2), 7, 7), (dict(), 8, 8),
+             (dict(pipeline="wfbp", target="fsdp"), 4, 0))
     for options, first, last in cases:
         start = Transformer()
         plan = blocks_plan(start, **options)
@@ -471,6 +472,12 @@ def check_micro_batches():
         check("shard groups without a mesh", "shards among 2 of 4 workers" in str(error), True)
     else:
         sys.exit("a plan of shard groups was applied without a mesh")
+    try:
+        fusewise.torch.fsdp2(Transformer(), blocks_plan(Transformer(), pipeline="wfbp"))
+    except ValueError as error:
+        check("a plan for DistributedDataParallel", "or one that was made for fsdp, got pipeline 'wfbp'" in str(error), True)
+    else:
+        sys.exit("a plan for DistributedDataParallel was applied to FSDP2")
 
 
 def check_sharding_costs(rank):

@@ -100,8 +100,9 @@ def comm_hook(plan: PlanLike) -> tuple[Any, Callable[..., Any]]:
 
 def _sharded_plan(plan):
     plan = read_plan(plan)
-    if plan.get("pipeline") not in ("sharded", "zero"):
-        raise ValueError(f"expected a plan of pipeline sharded or zero, got {plan.get('pipeline')!r}")
+    if plan.get("pipeline") not in ("sharded", "zero") and plan.get("target") != "fsdp":
+        raise ValueError(f"expected a plan of pipeline sharded or zero, or one that was made for fsdp, got pipeline "
+                         f"{plan.get('pipeline')!r}")
     return plan
 
 
@@ -150,7 +151,7 @@ def begin_micro_batch(model: nn.Module, plan: PlanLike, number: int, count: int)
     alone, and parameters stay gathered until then where the plan says so. `model` is what fsdp2() returned."""
     plan = _sharded_plan(plan)
     model.set_requires_gradient_sync(number == count - 1)
-    if plan["pipeline"] == "zero" or not plan.get("reshard_after_backward", True):
+    if plan["pipeline"] != "sharded" or not plan.get("reshard_after_backward", True):
         model.set_reshard_after_backward(number == count - 1)
 
 
