@@ -30,6 +30,10 @@ struct Division {
   std::int64_t tensor = 1;
   bool of_experts = false;  ///< whether the plan is that of the experts
   const Workload& part;     ///< the gradients of all process groups in this part of the model
+  /// Where the plan is that of all process groups of the part, their gradients one group after another: the
+  /// number of those that are not of experts. 0 if it is the plan of one process group.
+  std::uint32_t dense_gradients = 0;
+  std::int64_t stage_elements = 0;  ///< what a worker of the stage holds, in all of its parts
 };
 
 struct EmitRequest {

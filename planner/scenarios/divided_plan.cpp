@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -108,6 +109,43 @@ Schedule with_groups(const Schedule& schedule, GroupsByPart groups) {
   return out;
 }
 
+/// The gradients of process groups, one group after another.
+planner::Workload joined(std::span<const PartGroups> members) {
+  planner::Workload out = members.front().workload;
+  for (const PartGroups& member : members.subspan(1))
+    for (const planner::Gradient& gradient : member.workload.gradients) {
+      out.gradients.push_back(gradient);
+      out.bytes_before.push_back(out.bytes_before.back() + gradient.bytes);
+    }
+  return out;
+}
+
+planner::Groups joined_groups(std::span<const PartGroups> members) {
+  planner::Groups out;
+  std::uint32_t begin = 0;
+  for (const PartGroups& member : members) {
+    for (planner::Group group : member.groups) {
+      group.begin += begin;
+      group.end += begin;
+      out.push_back(std::move(group));
+    }
+    begin += member.workload.gradient_count();
+  }
+  return out;
+}
+
+/// The groups of `count` gradients from `begin` on, as if these were all.
+planner::Groups shifted(const planner::Groups& groups, std::uint32_t begin, std::uint32_t count) {
+  planner::Groups out;
+  for (planner::Group group : groups)
+    if (begin <= group.begin && group.begin < begin + count) {
+      group.begin -= begin;
+      group.end -= begin;
+      out.push_back(std::move(group));
+    }
+  return out;
+}
+
 class Emitting {
  public:
   Emitting(std::string_view target, const Scenario& scenario, const Schedule& schedule,
@@ -118,11 +156,40 @@ class Emitting {
         if (has_groups(part)) planned_[part_name(groups.workload)] = groups.groups;
   }
 
-  void add(std::size_t part, const PartGroups& groups, const PartPlan& plan) {
-    if (!has_groups(part)) return;
+  /// The plans of a part, each for the gradients of one process group; they are in the order of `groups`.
+  void add(std::size_t part, std::span<const PartGroups> groups, std::span<const PartPlan> plans) {
+    // Megatron-LM has one number for all groups, which the first part of the first stage alone uses.
+    if (has_one_number()) {
+      if (part == 0 && !groups.empty()) add_together(part, groups, plans.front());
+      return;
+    }
+    // experts first, so that the modules around them take what is left
+    for (std::size_t i = groups.size(); i-- > 0;) add_together(part, groups.subspan(i, 1), plans[i]);
+  }
+
+  planner::Emission finish() && {
+    if (gathers_at_once_)
+      text_ += "# Priced with all gathers of parameters issued when the iteration begins, not one by one.\n";
+    if (has_one_number() && run_.parts.size() > 1)
+      text_ += fmt::format("# All other parts of the model have one bucket each{}, as in Megatron-LM.\n",
+                           scenario_.parallel->expert > 1 ? ", and one more for their experts" : "");
+    if (!closing_.empty()) closing_.insert(closing_.begin(), "\n");
+    return {.text = fmt::format("{}{}{}", fmt::join(setup_, ""), text_, fmt::join(closing_, "")),
+            .json = {{"target", target_}, {"stages", std::move(stages_)}}};
+  }
+
+ private:
+  void add_together(std::size_t part, std::span<const PartGroups> members, const PartPlan& plan) {
+    const planner::Workload workload = joined(members);
     const auto iteration_us = [&](const planner::Behaviour& behaviour, const planner::Groups& made) {
+      if (behaviour.compresses) return run_.metrics.iteration_us;  // as planned
       GroupsByPart all = planned_;
-      all[part_name(groups.workload)] = made;
+      std::uint32_t begin = 0;
+      for (const PartGroups& member : members) {
+        const std::uint32_t count = member.workload.gradient_count();
+        all[part_name(member.workload)] = shifted(made, begin, count);
+        begin += count;
+      }
       Schedule own = with_groups(schedule_, std::move(all));
       own.pipeline = behaviour.pipeline;
       own.options = behaviour.options;
@@ -133,47 +200,49 @@ class Emitting {
       return run_of(scenario_, run_.metrics.workers, own).metrics.iteration_us;
     };
     const planner::Parallel& parallel = *scenario_.parallel;
-    const planner::Division division = {.pipeline = parallel.pipeline,
-                                        .data = run_.metrics.workers / parallel.tensor / parallel.pipeline,
-                                        .expert = parallel.expert,
-                                        .tensor = parallel.tensor,
-                                        .of_experts = plan.of_experts,
-                                        .part = run_.parts[part].workload};
+    const planner::Division division = {
+        .pipeline = parallel.pipeline,
+        .data = run_.metrics.workers / parallel.tensor / parallel.pipeline,
+        .expert = parallel.expert,
+        .tensor = parallel.tensor,
+        .of_experts = plan.of_experts,
+        .part = run_.parts[part].workload,
+        .dense_gradients = members.size() > 1 ? members.front().workload.gradient_count() : 0,
+        .stage_elements = elements_of_stage(plan.stage)};
     const planner::Emission one =
         planner::emit(target_, {.plan = plan.plan,
-                                .groups = groups.groups,
-                                .workload = groups.workload,
+                                .groups = joined_groups(members),
+                                .workload = workload,
                                 .iteration_us = iteration_us,
                                 .accumulation_steps = scenario_.parallel->stages.micro_batches,
                                 .types = scenario_.conditions.data_types,
                                 .recomputes = scenario_.conditions.recompute.has_value(),
                                 .division = &division});
     add_new(one.setup, setup_);
-    text_ += fmt::format("{}# {}\n{}", text_.empty() && setup_.empty() ? "" : "\n", place_of(plan), one.text);
+    const std::string place = members.size() > 1 ? place_of(plan) + ", with experts" : place_of(plan);
+    text_ += fmt::format("{}# {}\n{}", text_.empty() && setup_.empty() ? "" : "\n", place, one.text);
     add_new(one.closing, closing_);
     ordered_json item = place_json(plan);
+    if (members.size() > 1) item["process_group"] = "both";
     item.update(one.json);
     stages_.push_back(std::move(item));
   }
 
-  planner::Emission finish() && {
-    if (gathers_at_once_)
-      text_ += "# Priced with all gathers of parameters issued when the iteration begins, not one by one.\n";
-    if (target_ == "megatron")
-      text_ += "# All other parts of the model have one bucket each, as in Megatron-LM.\n";
-    if (!closing_.empty()) closing_.insert(closing_.begin(), "\n");
-    return {.text = fmt::format("{}{}{}", fmt::join(setup_, ""), text_, fmt::join(closing_, "")),
-            .json = {{"target", target_}, {"stages", std::move(stages_)}}};
+  std::int64_t elements_of_stage(std::int64_t stage) const {
+    std::int64_t out = 0;
+    for (std::size_t part = 0; part < run_.parts.size(); ++part)
+      if (static_cast<std::int64_t>(part) % scenario_.parallel->pipeline == stage)
+        out += core::parameter_count(*run_.parts[part].workload.profile);
+    return out;
   }
 
- private:
   static void add_new(const std::vector<std::string>& lines, std::vector<std::string>& out) {
     for (const std::string& line : lines)
       if (std::find(out.begin(), out.end(), line) == out.end()) out.push_back(line);
   }
 
-  /// Megatron-LM has several buckets in the first part of the first stage alone.
-  bool has_groups(std::size_t part) const { return target_ != "megatron" || part == 0; }
+  bool has_one_number() const { return target_ == "megatron"; }
+  bool has_groups(std::size_t part) const { return !has_one_number() || part == 0; }
 
   std::string_view target_;
   const Scenario& scenario_;
@@ -218,9 +287,7 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
         out.parts.push_back(part_plan(out.whole, *scenario.parallel, part, groups,
                                       is_of_experts(*scenario.parallel, run.parts[part], groups)));
       if (!emitting) continue;
-      // experts first, so that the modules around them take what is left
-      for (std::size_t i = all.size(); i-- > 0;)
-        emitting->add(part, all[i], out.parts[out.parts.size() - all.size() + i]);
+      emitting->add(part, all, std::span(out.parts).last(all.size()));
     }
     if (out.parts.empty()) throw core::Unsupported("data groups of at least 2 workers", "1");
     if (emitting) out.emission = std::move(*emitting).finish();

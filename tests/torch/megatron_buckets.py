@@ -137,6 +137,26 @@ def check_case(seed, recorder, emission):
     check(name, "layers that had run", [event[2] for event in gathered], [0, *come_to[:-1]])
 
 
+def check_experts():
+    """One number decides the buckets of experts and of all others, each of their own parameters, last first. Backward comes
+    to experts of 20, 20 and 20 elements, and to others of 15, 10, 30 and 10."""
+    import torch
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+    from megatron.core.transformer import TransformerConfig
+    model = torch.nn.ModuleList([torch.nn.Linear(5, n, bias=False) for n in (2, 4, 6, 4, 2, 4, 3)])
+    for expert in (1, 3, 5):
+        model[expert].weight.allreduce = False
+    ddp = DistributedDataParallel(TransformerConfig(num_layers=1, hidden_size=8, num_attention_heads=1),
+                                  DistributedDataParallelConfig(overlap_grad_reduce=True, bucket_size=25), model)
+    for what, buffers, wanted in (("experts", ddp.expert_parallel_buffers, [40, 20]), ("others", ddp.buffers, [25, 30, 10])):
+        buckets = [bucket for buffer in buffers for bucket in buffer.buckets]
+        check("experts", f"elements in the buckets of {what}",
+              [sum(p.numel() for p in bucket.params_list) for bucket in buckets], wanted)
+    other = DistributedDataParallelConfig(overlap_grad_reduce=True)
+    DistributedDataParallel(TransformerConfig(num_layers=1, hidden_size=8, num_attention_heads=1), other, model)
+    check("experts", "the default", other.bucket_size, 40_000_000)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("driver")
@@ -145,6 +165,7 @@ def main():
     warnings.simplefilter("ignore")
     driver, recorder = Driver(arguments.driver), prepared()
     import megatron.core
+    check_experts()
     for seed in range(arguments.seeds):
         line, widths = case(seed)
         emission = driver.emit(line["sizes"], line["groups"], "megatron", line["schedule"])

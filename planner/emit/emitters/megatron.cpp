@@ -48,16 +48,43 @@ Behaviour behaves(const PlanFile& plan, const Workload& /*workload*/) {
   return out;
 }
 
-/// Without overlap there is one bucket, whatever the number.
-CapRule rule(const Workload& workload, const Behaviour& behaviour, const DataTypes& /*types*/) {
+/// The buckets of a buffer. Without overlap there is one, whatever the number.
+CapRule rule_of_buffer(Sizes elements, const Behaviour& behaviour) {
   if (behaviour.pipeline->name == "after_backward")
-    return [all = workload.gradient_count()](std::int64_t) {
+    return [all = static_cast<std::uint32_t>(elements.size())](std::int64_t) {
       return Capped{.groups = {{.begin = 0, .end = all}}};
     };
   const std::int64_t alignment = behaviour.pipeline->name == "zero" ? kAlignment : 1;
-  return [elements = gradient_elements(workload), alignment](std::int64_t cap) {
+  return [elements = std::move(elements), alignment](std::int64_t cap) {
     return close_at(elements, cap, {}, alignment);
   };
+}
+
+CapRule rule(const Workload& workload, const Behaviour& behaviour, const DataTypes& /*types*/) {
+  return rule_of_buffer(gradient_elements(workload), behaviour);
+}
+
+/// Experts have a buffer of their own, and the same number.
+CapRule rule_of_job(const EmitRequest& request, const Behaviour& behaviour) {
+  const std::uint32_t dense = request.division != nullptr ? request.division->dense_gradients : 0;
+  if (dense == 0) return rule(request.workload, behaviour, request.types);
+  const Sizes all = gradient_elements(request.workload);
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(dense);
+  return [dense, of_dense = rule_of_buffer({all.begin(), middle}, behaviour),
+          of_experts = rule_of_buffer({middle, all.end()}, behaviour)](std::int64_t cap) {
+    Capped out = of_dense(cap);
+    const Capped experts = of_experts(cap);
+    for (const Group& group : experts.groups)
+      out.groups.push_back({.begin = group.begin + dense, .end = group.end + dense});
+    if (out.next_cap == 0 || (experts.next_cap > 0 && experts.next_cap < out.next_cap))
+      out.next_cap = experts.next_cap;
+    return out;
+  };
+}
+
+/// The workers of which Megatron-LM makes its default number: those that sum the gradients of no expert.
+std::int64_t data_workers(const EmitRequest& request) {
+  return request.division != nullptr ? request.division->data : request.plan.workers;
 }
 
 const Target& target() {
@@ -103,7 +130,7 @@ std::string text(std::string_view number, const EmitRequest& request) {
 
 /// Communication after backward uses one bucket, whatever the number.
 Emission one_bucket(Report& report) {
-  report.made(rule(report.request().workload, report.behaviour(), report.request().types)(1).groups);
+  report.made(rule_of_job(report.request(), report.behaviour())(1).groups);
   return {.text = report.heading() + "# no option: without --overlap-grad-reduce there is one bucket\n" +
                   report.remarks(),
           .json = report.json(ordered_json::object())};
@@ -115,6 +142,8 @@ ordered_json best_count(const Report& report, const CapRule& rule) {
   const Sizes elements = gradient_elements(workload);
   std::int64_t all = 0;
   for (const std::int64_t each : elements) all += each;
+  if (const Division* division = report.request().division; division != nullptr)
+    all = division->stage_elements;  // the option divides what a worker of the first stage holds
   constexpr std::int64_t kMaxTried = 1000;
   const std::int64_t max = std::min<std::int64_t>({workload.gradient_count(), all, kMaxTried});
   std::pair<std::int64_t, Groups> best;
@@ -142,11 +171,13 @@ ordered_json default_cost(const Report& report, const CapRule& rule, std::int64_
 Emission emit_megatron(const EmitRequest& request) {
   Report report(target(), request);
   if (request.plan.pipeline == "after_backward") return one_bucket(report);
-  report.note("Megatron-LM takes one number for all groups.");
+  const bool has_experts = request.division != nullptr && request.division->dense_gradients > 0;
+  report.note(has_experts ? "Megatron-LM takes one number for all groups, those of experts and all others."
+                          : "Megatron-LM takes one number for all groups.");
   if (const std::string note = type_note(request); !note.empty()) report.note(note);
-  const CapRule by_size = rule(request.workload, report.behaviour(), request.types);
+  const CapRule by_size = rule_of_job(request, report.behaviour());
   const ordered_json by_count = best_count(report, by_size);
-  const std::int64_t usual = std::max<std::int64_t>(40'000'000, 1'000'000 * request.plan.workers);
+  const std::int64_t usual = std::max<std::int64_t>(40'000'000, 1'000'000 * data_workers(request));
   const ordered_json megatron = default_cost(report, by_size, usual);
   const ordered_json bridge = default_cost(report, by_size, kBridgeDefault);
   const std::string others = fmt::format(

@@ -228,6 +228,59 @@ TEST_CASE("scenario: experts in a module with other tensors cannot be wrapped") 
       core::InputError);
 }
 
+/// Buckets that close at this number of elements, all gradients of 20.
+planner::Groups closed_at(std::int64_t number, std::uint32_t gradients) {
+  planner::Groups out;
+  for (std::uint32_t i = 0; i < gradients; ++i) {
+    if (out.empty() || 20 * (out.back().end - out.back().begin) >= number)
+      out.push_back({.begin = i, .end = i});
+    out.back().end = i + 1;
+  }
+  return out;
+}
+
+TEST_CASE("scenario: Megatron-LM has one number for experts and all others, the best of all for both") {
+  const scenarios::Scenario scenario = with_experts("64", R"({"expert": 2, "expert_tensors": ["experts"]})");
+  planner::Schedule wfbp = planner::preset_schedule("wfbp");
+  const planner::Emission emission = *scenarios::divided_plan(scenario, 64, wfbp, "megatron").emission;
+  REQUIRE(emission.json["stages"].size() == 1);
+  const nlohmann::ordered_json& one = emission.json["stages"][0];
+  CHECK(one["process_group"] == "both");
+  const auto iteration_us = [&](std::int64_t number) {
+    wfbp.fusion.fuse = [&](const planner::FusionRequest& request) {
+      return planner::Grouping(closed_at(number, request.workload.gradient_count()));
+    };
+    return scenarios::divided_plan(scenario, 64, wfbp, "").whole.iteration_us;
+  };
+  double best = iteration_us(1);
+  for (const std::int64_t number : {21, 41, 61}) best = std::min(best, iteration_us(number));
+  CHECK(one["makes"]["iteration_us"].get<double>() == doctest::Approx(best));
+  const auto number = one["best_single_cap"]["ddp_bucket_size"].get<std::int64_t>();
+  CHECK(one["groups"].size() == 2 * closed_at(number, 4).size());
+  CHECK(emission.text.find("--ddp-bucket-size ") == emission.text.rfind("--ddp-bucket-size "));
+  CHECK(emission.text.find("other parts") == std::string::npos);  // there are none
+
+  // The default is that of the 64 workers that sum dense gradients, and the other option divides all
+  // elements.
+  CHECK(one["at_defaults"]["megatron_lm"]["elements"] == 64'000'000);
+  CHECK(one["at_defaults"]["megatron_lm"]["groups"] == 2);
+  const nlohmann::ordered_json& by_count = one["best_num_buckets"];
+  CHECK(by_count["groups"] == 2 * closed_at(160 / by_count["ddp_num_buckets"].get<std::int64_t>(), 4).size());
+  CHECK(by_count["iteration_us"].get<double>() ==
+        doctest::Approx(iteration_us(160 / by_count["ddp_num_buckets"].get<std::int64_t>())));
+
+  const scenarios::Scenario stages =
+      with_experts("32", R"({"pipeline": 2, "expert": 4, "expert_tensors": ["experts"],
+                             "stages": {"schedule": "1f1b", "micro_batches": 2}})");
+  const std::string text =
+      scenarios::divided_plan(stages, 32, planner::preset_schedule("wfbp"), "megatron").emission->text;
+  CHECK(text.find("# stage 0, with experts\n") == 0);
+  CHECK(
+      text.find("# All other parts of the model have one bucket each, and one more for their experts, as in "
+                "Megatron-LM.\n") != std::string::npos);
+  CHECK(text.find("--ddp-bucket-size ") == text.rfind("--ddp-bucket-size "));
+}
+
 // The copy of a.w is the first gradient of the last part, too, whose layer c has no tensor of its own.
 TEST_CASE("scenario: an emission tells a tied tensor's parts from each other") {
   std::string text = scenario(R"(, "schedules": [{"pipeline": "wfbp", "fusion": "all"}])",
