@@ -252,5 +252,23 @@ TEST_CASE("emit: frozen weights are not taken for tied ones, and only FSDP wants
         R"([["t.wte","t.wpe"],["t.h","t.ln"]])");
 }
 
+TEST_CASE("emit: FSDP says what of the job was priced, and what was read and not run") {
+  Planned planned(five_tensors(), of_counts({2, 3}), R"({"pipeline": "sharded", "scatters_in_flight": 3})");
+  planned.plan.workers = 4;
+  const ordered_json flat = planned.emit("fsdp").json;
+  CHECK(
+      flat["priced_as"].get<std::string>().ends_with(", which waits while 3 reduce-scatters are in flight"));
+  REQUIRE(flat["read_only"].size() == 2);
+  CHECK(flat["read_only"][1].get<std::string>().starts_with("set_reduce_scatter_max_input_buffers()"));
+  planned.plan.options = {.scatters_in_flight = 1, .shard_workers = 2};
+  const Emission hybrid = planned.emit("fsdp");
+  CHECK(hybrid.json["priced_as"].get<std::string>().ends_with(
+      ", which waits for the reduce-scatter before; each worker's share is then all-reduced between the "
+      "shard groups, beside the reduce-scatters that follow"));
+  REQUIRE(hybrid.json["read_only"].size() == 2);
+  CHECK(hybrid.text.find("# Read, not run: a mesh of two dimensions, and the all-reduce between its shard "
+                         "groups.\n") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace planner

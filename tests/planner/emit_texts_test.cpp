@@ -343,8 +343,9 @@ fully_shard(model, reshard_after_forward=False)
 # Priced: the parameters of a group are gathered under the forward pass and kept until the last
 # backward pass; under that its gradients are reduce-scattered, for which backward waits for the
 # reduce-scatter before.
-# Verified: PyTorch 2.13 made the groups, and its collectives ran in this order and in these types,
-# read back from two ranks over Gloo.
+# Verified: PyTorch 2.13 made such groups, and their collectives ran in this order and in these
+# types, read back from two ranks over Gloo, which are one shard group.
+# Read, not run: streams, and so what waits for what on a GPU.
 # Does not split the parameters that one module owns.
 # Does not all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's
 # pipeline.
@@ -372,8 +373,9 @@ fully_shard(model, reshard_after_forward=False)
   "notes": ["Module names are the tensors' without their last part."],
   "priced_as": "the parameters of a group are gathered under the forward pass and kept until the last backward pass; under that its gradients are reduce-scattered, for which backward waits for the reduce-scatter before",
   "verified": [
-    "PyTorch 2.13 made the groups, and its collectives ran in this order and in these types, read back from two ranks over Gloo."
+    "PyTorch 2.13 made such groups, and their collectives ran in this order and in these types, read back from two ranks over Gloo, which are one shard group."
   ],
+  "read_only": ["streams, and so what waits for what on a GPU."],
   "does_not": [
     "split the parameters that one module owns.",
     "all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's pipeline.",

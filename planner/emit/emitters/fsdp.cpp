@@ -47,15 +47,32 @@ bool shares_ends(const Workload& workload) {
   return shared && shared->is_last(workload);
 }
 
-std::string words(bool is_sharded, bool keeps_last) {
+/// How backward goes on, and what becomes of a group's share.
+std::string words_of_scatters(const PipelineOptions& options, bool is_hybrid) {
+  const std::uint32_t scatters = options.scatters_in_flight.value_or(1);
+  return fmt::format("{}{}",
+                     scatters == 1 ? "waits for the reduce-scatter before"
+                                   : fmt::format("waits while {} reduce-scatters are in flight", scatters),
+                     is_hybrid ? "; each worker's share is then all-reduced between the shard "
+                                 "groups, beside the reduce-scatters that follow"
+                               : "");
+}
+
+std::string words(bool is_sharded, bool keeps_last, const PipelineOptions& options, bool is_hybrid) {
   if (!is_sharded)
-    return "the parameters of a group are gathered under the forward pass and kept until the last backward "
-           "pass; under that its gradients are reduce-scattered, for which backward waits for the "
-           "reduce-scatter before";
+    return fmt::format(
+        "the parameters of a group are gathered under the forward pass and kept until the last backward "
+        "pass; under that its gradients are reduce-scattered, for which backward {}",
+        words_of_scatters(options, is_hybrid));
   return fmt::format(
       "the parameters of a group are gathered before forward, and before backward unless they were kept{}; "
-      "its gradients are reduce-scattered under backward, which waits for the reduce-scatter before",
-      keeps_last ? ", as are those of tied modules" : "");
+      "its gradients are reduce-scattered under backward, which {}",
+      keeps_last ? ", as are those of tied modules" : "", words_of_scatters(options, is_hybrid));
+}
+
+/// Whether several shard groups hold all parameters each.
+bool is_hybrid(const PlanFile& plan, const PipelineOptions& options) {
+  return options.shard_workers && *options.shard_workers != plan.workers;
 }
 
 Behaviour behaves(const PlanFile& plan, const Workload& workload) {
@@ -70,11 +87,12 @@ Behaviour behaves(const PlanFile& plan, const Workload& workload) {
   if (options.backward_prefetch) options.backward_prefetch = std::max(kOne, *options.backward_prefetch);
   options.scatters_in_flight = std::max(kOne, options.scatters_in_flight.value_or(kOne));
   const bool keeps_last = shares_ends(workload);
+  std::string priced = words(is_sharded, keeps_last, options, is_hybrid(plan, options));
   return {.pipeline = keeps_last ? &keeping_last_group() : &pipeline("sharded"),
           .options = std::move(options),
           .compresses = false,
           .gathers_at_once = false,
-          .words = words(is_sharded, keeps_last)};
+          .words = std::move(priced)};
 }
 
 const Target& target() {
@@ -83,8 +101,8 @@ const Target& target() {
       .framework = "FSDP",
       .behaves = behaves,
       .verified =
-          {"PyTorch 2.13 made the groups, and its collectives ran in this order and in these types, read "
-           "back from two ranks over Gloo."},
+          {"PyTorch 2.13 made such groups, and their collectives ran in this order and in these types, read "
+           "back from two ranks over Gloo, which are one shard group."},
       .does_not = {"split the parameters that one module owns.",
                    "all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's "
                    "pipeline.",
@@ -115,11 +133,6 @@ bool keeps_between_batches(const EmitRequest& request, const Behaviour& behaviou
 }
 
 std::string_view python_bool(bool value) { return value ? "True" : "False"; }
-
-/// Whether a collective has another type than FSDP's parameters of float32.
-bool has_policy(const EmitRequest& request) {
-  return request.gather_type() != core::Dtype::float32 || request.reduce_type() != core::Dtype::float32;
-}
 
 /// The types of collectives as they were planned.
 std::string policy(const EmitRequest& request) {
@@ -192,12 +205,12 @@ std::vector<std::string> setup(const EmitRequest& request, const Behaviour& beha
       "def parts(module):  # fully_shard() refuses containers that cannot be called\n"
       "    is_container = isinstance(module, (nn.ModuleList, nn.ModuleDict))\n"
       "    return [p for c in module.children() for p in parts(c)] if is_container else [module]\n",
-      has_policy(request) ? "import torch\n" : "",
+      needs_policy(request) ? "import torch\n" : "",
       meshes.empty() ? "" : "from torch.distributed.device_mesh import init_device_mesh\n",
-      has_policy(request) ? "MixedPrecisionPolicy, " : ""));
+      needs_policy(request) ? "MixedPrecisionPolicy, " : ""));
   if (request.accumulation_steps > 1) out.push_back(micro_batches(request, behaviour));
   out.emplace_back("\n");
-  if (has_policy(request)) out.push_back(policy(request));
+  if (needs_policy(request)) out.push_back(policy(request));
   for (const Mesh& mesh : meshes) out.push_back(mesh.line());
   return out;
 }
@@ -209,8 +222,8 @@ std::string wraps_of_one_worker(const EmitRequest& request, const Experts& exper
       "    for module in parts(modules[name]):\n"
       "        fully_shard(module, mesh={}{})\n"
       "        module.set_gradient_divide_factor({})  # the mean over all samples; PyTorch 2.8 or later\n",
-      list_in_quotes(experts.of_one_worker), mesh.argument(), has_policy(request) ? ", mp_policy=policy" : "",
-      request.division->data);
+      list_in_quotes(experts.of_one_worker), mesh.argument(),
+      needs_policy(request) ? ", mp_policy=policy" : "", request.division->data);
 }
 
 struct Python {
@@ -238,7 +251,7 @@ Python python(const ModuleGroups& made, const Behaviour& behaviour, const EmitRe
     else
       root_reshards = reshards[call.group];
   const std::string more_arguments = fmt::format("{}{}", mesh ? ", mesh=" + mesh->argument() : "",
-                                                 has_policy(request) ? ", mp_policy=policy" : "");
+                                                 needs_policy(request) ? ", mp_policy=policy" : "");
   out += "]:\n";
   if (request.division != nullptr && request.division->of_experts)
     out += fmt::format(
@@ -304,6 +317,12 @@ void add_notes(Report& report, const ModuleGroups& made) {
       report.note_of_job(
           "Meshes of experts made these groups on four ranks over Gloo, without the factor of gradients.");
   }
+  report.read_only("streams, and so what waits for what on a GPU.");
+  const PipelineOptions& options = report.behaviour().options;
+  if (options.scatters_in_flight.value_or(1) > 1)
+    report.read_only("set_reduce_scatter_max_input_buffers(), and how many reduce-scatters it allows.");
+  if (is_hybrid(report.request().plan, options))
+    report.read_only("a mesh of two dimensions, and the all-reduce between its shard groups.");
   const PlanFile& plan = report.request().plan;
   if (plan.pipeline == "sharded" && plan.options.prefetch == 0U)
     report.note("FSDP gathers one group ahead; the plan gathers none.");

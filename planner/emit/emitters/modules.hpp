@@ -34,6 +34,11 @@ struct Tied {
 
 std::optional<Tied> tied(const Workload& workload);
 
+/// Whether a sharding of PyTorch with parameters of float32 needs a policy for the types of collectives.
+inline bool needs_policy(const EmitRequest& request) {
+  return request.gather_type() != core::Dtype::float32 || request.reduce_type() != core::Dtype::float32;
+}
+
 struct ModuleGroups {
   Groups groups;                  ///< in backward order
   std::vector<Wrap> calls;        ///< lower modules before upper ones
