@@ -137,6 +137,18 @@ TEST_CASE("emit: every emitter says the same of itself for any plan, and costs w
   }
 }
 
+TEST_CASE("emit: NCCL tuner rules count bytes of the type in which gradients are reduced") {
+  Conditions conditions;
+  conditions.data_types.reduce = core::Dtype::bfloat16;
+  const Scene scene(five_tensors().profile, support::pair_of(50, 0.0001), 2, conditions);
+  Planned planned(scene, of_counts({4, 1}));
+  planned.plan.groups.resize(2);
+  planned.plan.groups[0].bytes = 3'000'000;
+  planned.plan.groups[1].bytes = 1'000'000;
+  planned.plan.groups[1].transfer.all_reduce = Algorithm{.name = "double_binary_tree"};
+  CHECK(planned.emit("nccl-tuner").json["rules"][0]["max_bytes"] == 1'000'000);  // 500,000 and 1,500,000
+}
+
 TEST_CASE("emit: NCCL tuner rules, to the letter, where runs of sizes meet halfway") {
   // Groups of 3,000,000 and 2,000,000 bytes by a ring, one of 1,000,000 by a tree.
   Planned planned(five_tensors(), of_counts({2, 2, 1}));
@@ -146,17 +158,27 @@ TEST_CASE("emit: NCCL tuner rules, to the letter, where runs of sizes meet halfw
   planned.plan.groups[2].bytes = 1'000'000;
   planned.plan.groups[2].transfer.all_reduce = Algorithm{.name = "double_binary_tree"};
   const Emission emission = planned.emit("nccl-tuner");
-  CHECK(
-      emission.text.ends_with("allreduce,0,1500000,tree,simple,-1,-1,2,-1,-1\n"
-                              "allreduce,1500001,1125899906842624,ring,simple,-1,-1,2,-1,-1\n"));
+  const auto has = [](const Emission& of, const char* part) {
+    return of.text.find(part) != std::string::npos;
+  };
+  CHECK(has(emission,
+            "\nallreduce,0,1500000,tree,simple,0,-1,2,-1,-1\n"
+            "allreduce,1500001,1125899906842624,ring,simple,0,-1,2,-1,-1\n# Priced: as planned; "));
+  CHECK(has(emission, "# Read, not run: in the plugin's plugin.c, at "));
+  CHECK(emission.json["does_not"].size() == 4);
+  std::size_t line = 0;  // the plugin cuts comments of 256 characters, and takes their rest for rules
+  for (std::size_t end = emission.text.find('\n'); end != std::string::npos;
+       end = emission.text.find('\n', line)) {
+    CHECK(end - line < 200);
+    line = end + 1;
+  }
   CHECK(emission.json["rules"].size() == 2);
   planned.plan.groups[1].bytes = 1'000'000;
   planned.plan.groups[0].transfer.all_reduce = Algorithm{.name = "halving_doubling"};
-  CHECK(
-      planned.emit("nccl-tuner")
-          .text.ends_with("allreduce,0,1125899906842624,ring,simple,-1,-1,2,-1,-1\n"
-                          "# Group 1: NCCL has no halving_doubling; it chooses by itself.\n"
-                          "# Group 3: another group of 1000000 bytes goes by ring, and so does this one.\n"));
+  CHECK(has(planned.emit("nccl-tuner"),
+            "allreduce,0,1125899906842624,ring,simple,0,-1,2,-1,-1\n"
+            "# Group 1: NCCL has no halving_doubling; it chooses by itself.\n"
+            "# Group 3: another group of 1000000 bytes goes by ring, and so does this one.\n"));
 }
 
 /// What the pieces of the estimates say of so many bytes.

@@ -1,8 +1,11 @@
-// NCCL's example tuner plugin (ext-tuner/example in NCCL's repository), which reads rules from the CSV file
-// that NCCL_TUNER_CONFIG_FILE names: the first rule whose ranges hold decides. Rules go by the bytes of a
-// collective, not by its place in the iteration, so two groups of one size get the same algorithm.
+// NCCL's example tuner plugin (plugins/tuner/example in NCCL's repository), which reads rules from the CSV
+// file that NCCL_TUNER_CONFIG_FILE names: the first rule whose ranges hold decides. Rules go by the bytes of
+// a collective, not by its place in the iteration, so two groups of one size get the same algorithm. The
+// plugin asks for one channel unless a rule has another number than -1; NCCL takes 0 for its own number
+// (src/enqueue.cc, getAlgoInfo).
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <optional>
@@ -35,9 +38,10 @@ struct Rule {
   std::string algorithm;
 };
 
-/// The sizes of the plan's groups with NCCL's algorithm, in order of size. Of groups of one size the first
-/// counts; `differs` collects the others, and groups whose algorithm NCCL lacks.
-std::vector<Choice> choices(const PlanFile& plan, std::vector<std::string>& differs) {
+/// The sizes in which the plan's groups are reduced, with NCCL's algorithm, in order of size. Of groups of
+/// one size the first counts; `differs` collects the others, and groups whose algorithm NCCL lacks.
+std::vector<Choice> choices(const EmitRequest& request, std::vector<std::string>& differs) {
+  const PlanFile& plan = request.plan;
   std::map<std::int64_t, std::string> by_size;
   for (std::size_t i = 0; i < plan.groups.size(); ++i) {
     const PlanGroup& group = plan.groups[i];
@@ -48,10 +52,12 @@ std::vector<Choice> choices(const PlanFile& plan, std::vector<std::string>& diff
           fmt::format("Group {}: NCCL has no {}; it chooses by itself.", i + 1, algorithm.name));
       continue;
     }
-    const auto [found, is_new] = by_size.try_emplace(group.bytes, std::string(*name));
+    const std::int64_t bytes = group.bytes / core::bytes_per_element(request.workload.profile->dtype) *
+                               core::bytes_per_element(request.reduce_type());
+    const auto [found, is_new] = by_size.try_emplace(bytes, std::string(*name));
     if (!is_new && found->second != *name)
       differs.push_back(fmt::format("Group {}: another group of {} bytes goes by {}, and so does this one.",
-                                    i + 1, group.bytes, found->second));
+                                    i + 1, bytes, found->second));
   }
   std::vector<Choice> out;
   for (const auto& [bytes, name] : by_size) out.push_back({bytes, name});
@@ -79,10 +85,28 @@ std::vector<Rule> rules(const std::vector<Choice>& choices) {
   return out;
 }
 
+constexpr std::string_view kPriced = "as planned; what NCCL makes of these rules is not.";
+constexpr std::array<std::string_view, 2> kReadOnly = {
+    "in the plugin's plugin.c, at 35512d6f, the first rule that fits decides.",
+    "in NCCL's enqueue.cc 0 channels are its own number; of -1 the plugin makes one channel."};
+constexpr std::array<std::string_view, 4> kDoesNot = {
+    "leave other collectives alone: the plugin gives those that fit no rule one channel.",
+    "apply to communicators of another number of ranks, or where NCCL rules the algorithm out.",
+    "tell collectives of one size from each other, whatever they carry.",
+    "say anything of protocols: the plan has none."};
+
+/// Lines that the plugin takes for comments, as it cuts lines of 256 characters.
+std::string closing() {
+  std::string out = fmt::format("# Priced: {}\n", kPriced);
+  for (const std::string_view text : kReadOnly) out += fmt::format("# Read, not run: {}\n", text);
+  for (const std::string_view text : kDoesNot) out += fmt::format("# Does not {}\n", text);
+  return out;
+}
+
 Emission emit_nccl_tuner(const EmitRequest& request) {
   const PlanFile& plan = request.plan;
   std::vector<std::string> differs;
-  const std::vector<Rule> all = rules(choices(plan, differs));
+  const std::vector<Rule> all = rules(choices(request, differs));
   std::string text = fmt::format(
       "# NCCL tuner rules for model {}: {} groups on {} workers (pipeline {}, {:.1f} us per iteration)\n"
       "# NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE=this file\n"
@@ -97,13 +121,15 @@ Emission emit_nccl_tuner(const EmitRequest& request) {
     differs.push_back("Sizes are those of the gradients: what a compressor sends is smaller.");
   ordered_json rows = ordered_json::array();
   for (const Rule& rule : all) {
-    text += fmt::format("allreduce,{},{},{},simple,-1,-1,{},-1,-1\n", rule.min_bytes, rule.max_bytes,
+    text += fmt::format("allreduce,{},{},{},simple,0,-1,{},-1,-1\n", rule.min_bytes, rule.max_bytes,
                         rule.algorithm, plan.workers);
     rows.push_back(
         {{"min_bytes", rule.min_bytes}, {"max_bytes", rule.max_bytes}, {"algorithm", rule.algorithm}});
   }
   for (const std::string& note : differs) text += "# " + note + '\n';
-  const ordered_json json = {{"target", "nccl-tuner"}, {"rules", rows}, {"notes", differs}};
+  text += closing();
+  const ordered_json json = {{"target", "nccl-tuner"}, {"rules", rows},          {"notes", differs},
+                             {"priced_as", kPriced},   {"read_only", kReadOnly}, {"does_not", kDoesNot}};
   return {.text = text, .json = json};
 }
 
