@@ -439,6 +439,13 @@ TEST_CASE("behaviour: the job's own types of collectives are priced and written"
   CHECK(fsdp.find("MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)\n") !=
         std::string::npos);
   CHECK(
+      planned.emit("inductor")
+          .json["notes"]
+          .dump()
+          .find(
+              "The sharding has to gather in bfloat16 and reduce in float32, as with a MixedPrecisionPolicy("
+              "param_dtype=torch.bfloat16, reduce_dtype=torch.float32).") != std::string::npos);
+  CHECK(
       Planned(scene, each, R"({"pipeline": "zero"})").emit("megatron").text.find("--grad-reduce-in-bf16 ") ==
       std::string::npos);
 }

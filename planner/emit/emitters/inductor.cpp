@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "planner/cost/costs.hpp"
 #include "planner/cost/placement.hpp"
@@ -233,6 +234,15 @@ Emission emit_inductor(const EmitRequest& request) {
   const ModuleGroups made = module_groups(report, Nesting::none);
   report.made(made.groups, made.whys);
   report.note("Module names are the tensors' without their last part.");
+  if (needs_policy(request))
+    report.note(fmt::format(
+        "The sharding has to gather in {0} and reduce in {1}, as with a MixedPrecisionPolicy(param_dtype="
+        "torch.{0}, reduce_dtype=torch.{1}).",
+        core::name(request.gather_type()), core::name(request.reduce_type())));
+  if (const std::optional<Tied> shared = tied(request.workload))
+    report.note(fmt::format(
+        "{} has no weight in the profile, as if tied to {}: the pass was not tried with tied modules.",
+        fmt::join(shared->modules, ", "), shared->owner));
   if (request.accumulation_steps > 1)
     report.note(
         fmt::format("Gradients are reduced in each of the {} micro-batches, which is priced; fully_shard() "
