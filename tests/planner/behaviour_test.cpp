@@ -483,6 +483,31 @@ TEST_CASE("behaviour: a hook compresses all buckets, where that is faster, and o
                             "model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)\n") !=
         std::string::npos);
 
+  // Of two compressors and none, all groups get the one that is faster.
+  Planned mixed(three(), each,
+                R"({"pipeline": "wfbp", "fusion": {"kind": "optimal", "choices": {"compression": [
+      {"name": "bf16", "ratio": 0.5, "collective": "all_reduce"},
+      {"name": "fp16", "ratio": 0.75, "collective": "all_reduce"}]}}})");
+  const std::vector<TransferCost> transfers = make_transfers(three().setting, mixed.schedule);
+  REQUIRE(transfers.size() == 3);
+  mixed.plan.groups.resize(3);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    mixed.groups[i].transfer = (i + 1) % 3;
+    mixed.plan.groups[i].transfer.compressor = transfers[(i + 1) % 3].transfer().compressor;
+  }
+  const Emission one = mixed.emit("comm-hook");
+  CHECK(one.json["hook"] == "bf16_compress_hook");
+  CHECK(one.json["differs"].dump() == R"([{"group":2,"why":"compressed by bf16, not compressed by fp16"},)"
+                                      R"({"group":3,"why":"compressed by bf16, not uncompressed"}])");
+  CHECK(mixed.emit("ddp").json["differs"][0]["why"] ==
+        "sent without the algorithm or compressor that the plan has for it alone");
+  // Older releases take one number, under the same hook.
+  double best = planned.iteration_us(each);
+  for (const auto& counts : {std::vector<std::uint32_t>{2, 1}, std::vector<std::uint32_t>{3}})
+    best = std::min(best, planned.iteration_us(support::of_counts(counts)));
+  CHECK(one.json["best_single_cap"]["iteration_us"].get<double>() == doctest::Approx(best));
+  CHECK(one.text.find("# Before 2.11 one number holds for all buckets") != std::string::npos);
+
   const Emission plain = Planned(three(), each, R"({"pipeline": "wfbp"})").emit("comm-hook");
   CHECK(plain.json["hook"].is_null());
   CHECK(plain.text.find("register_comm_hook(") == std::string::npos);

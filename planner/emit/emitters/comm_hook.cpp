@@ -129,12 +129,33 @@ std::string registration(const Choice& choice) {
                      choice.hook->module, choice.hook->function);
 }
 
+std::string name_of(const Compressor& compressor) {
+  return compressor.is_none() ? "uncompressed" : fmt::format("compressed by {}", compressor.name);
+}
+
+/// Why groups of the plan that have another compressor are not made, by group.
+std::vector<std::string> whys(const EmitRequest& request, const Choice& best) {
+  const std::string made = name_of(best.compressor == nullptr ? Compressor{} : *best.compressor);
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < request.groups.size(); ++i) {
+    const std::string planned = name_of(compressor_of(request.plan, i));
+    out.push_back(planned == made ? "" : fmt::format("{}, not {}", made, planned));
+  }
+  return out;
+}
+
 Emission emit_comm_hook(const EmitRequest& request) {
   Report report(target(), request);
   const Choice best = best_choice(report);
-  report.made(best.groups, best.iteration_us);
+  report.made(best.groups, best.iteration_us, whys(request, best));
   const GradientTypes types = gradient_types(request.types, request.workload.profile->dtype);
-  const DdpCaps caps = ddp_caps(gradient_bytes_in(types.own, request.workload), best.groups);
+  const Sizes bytes = gradient_bytes_in(types.own, request.workload);
+  const DdpCaps caps = ddp_caps(bytes, best.groups);
+  Behaviour behaviour = report.behaviour();
+  behaviour.compresses = best.hook != nullptr;
+  const OlderReleases older = older_releases(report, bytes, [&](const Groups& groups) {
+    return request.iteration_us(behaviour, all_with(groups, best.groups.front().transfer));
+  });
   note_types(report, types);
   if (best.compressor != nullptr)
     if (const std::string estimated = estimated_low_rank_costs(*best.compressor); !estimated.empty())
@@ -147,11 +168,15 @@ Emission emit_comm_hook(const EmitRequest& request) {
     text += fmt::format("from torch.distributed.algorithms.ddp_comm_hooks import {}\n\n", best.hook->module);
   text += ddp_lines(caps, request);
   return {
-      .text = text + (best.hook == nullptr ? converting_hook(types) : registration(best)) + report.remarks(),
+      .text = text + (best.hook == nullptr ? converting_hook(types) : registration(best)) + older.text +
+              report.remarks(),
       .json = report.json({{"bucket_cap_mb_list", caps.json()},
                            {"hook", best.hook == nullptr ? nlohmann::ordered_json() : best.hook->function},
                            {"hook_options", options_json(best)},
-                           {"least_pytorch", "2.11"}})};
+                           {"least_pytorch", "2.11"},
+                           {"best_single_cap", older.best_single_cap},
+                           {"best_single_cap_after_1_mib", older.after_1_mib},
+                           {"best_single_cap_before_1_mib", older.before_1_mib}})};
 }
 
 }  // namespace

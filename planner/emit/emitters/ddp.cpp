@@ -65,7 +65,8 @@ Capped close_from_input(Sizes sizes, std::int64_t cap, const Sizes& first_caps) 
   return out;
 }
 
-BestMb best_mb(const Report& report, const Sizes& bytes, const Sizes& first_caps,
+BestMb best_mb(const Report& report, const Sizes& bytes,
+               const std::function<double(const Groups&)>& iteration_us, const Sizes& first_caps,
                bool counts_from_input = false) {
   BestMb best;
   best.cap = best_cap(
@@ -73,7 +74,7 @@ BestMb best_mb(const Report& report, const Sizes& bytes, const Sizes& first_caps
         return counts_from_input ? close_from_input(bytes, cap, first_caps)
                                  : close_at(bytes, cap, first_caps);
       },
-      [&](const Groups& groups) { return report.iteration_us(groups); });
+      iteration_us);
   const std::int64_t all_in_mib =
       (std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}) / kMiB + 1) * kMiB;
   const std::int64_t max = best.cap.max > 0 ? best.cap.max : all_in_mib;
@@ -83,7 +84,7 @@ BestMb best_mb(const Report& report, const Sizes& bytes, const Sizes& first_caps
   return best;
 }
 
-std::string older_releases(const BestMb& all, const BestMb& small_first, const BestMb& small_last) {
+std::string text_of(const BestMb& all, const BestMb& small_first, const BestMb& small_last) {
   std::string out = fmt::format(
       "#\n# Before 2.11 one number holds for all buckets, if it is also set for the first:\n"
       "#   torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = {}\n"
@@ -116,17 +117,16 @@ Emission emit_ddp(const EmitRequest& request) {
   report.made(close_at(bytes, caps.bytes.back(), first_caps).groups);
   add_notes(report);
   note_types(report, types);
-  const BestMb all = best_mb(report, bytes, {});
-  const BestMb small_first = best_mb(report, bytes, {kDefaultFirstBucket});
-  const BestMb small_last = best_mb(report, bytes, {kDefaultFirstBucket}, true);
-  return {.text = report.heading() + ddp_lines(caps, request) + converting_hook(types) +
-                  older_releases(all, small_first, small_last) + report.remarks(),
+  const OlderReleases older =
+      older_releases(report, bytes, [&](const Groups& groups) { return report.iteration_us(groups); });
+  return {.text = report.heading() + ddp_lines(caps, request) + converting_hook(types) + older.text +
+                  report.remarks(),
           .json = report.json({{"bucket_cap_mb_list", caps.json()},
                                {"bucket_bytes_cap_list", caps.bytes},
                                {"least_pytorch", "2.11"},
-                               {"best_single_cap", all.json},
-                               {"best_single_cap_after_1_mib", small_first.json},
-                               {"best_single_cap_before_1_mib", small_last.json}})};
+                               {"best_single_cap", older.best_single_cap},
+                               {"best_single_cap_after_1_mib", older.after_1_mib},
+                               {"best_single_cap_before_1_mib", older.before_1_mib}})};
 }
 
 }  // namespace
@@ -146,6 +146,17 @@ DdpCaps ddp_caps(const Sizes& bytes, const Groups& groups) {
     out.bytes.push_back(bytes_of_mib(out.mb.back()));
   }
   return out;
+}
+
+OlderReleases older_releases(const Report& report, const Sizes& bytes,
+                             const std::function<double(const Groups&)>& iteration_us) {
+  const BestMb all = best_mb(report, bytes, iteration_us, {});
+  const BestMb small_first = best_mb(report, bytes, iteration_us, {kDefaultFirstBucket});
+  const BestMb small_last = best_mb(report, bytes, iteration_us, {kDefaultFirstBucket}, true);
+  return {.text = text_of(all, small_first, small_last),
+          .best_single_cap = all.json,
+          .after_1_mib = small_first.json,
+          .before_1_mib = small_last.json};
 }
 
 std::string ddp_lines(const DdpCaps& caps, const EmitRequest& request) {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,17 @@ DdpCaps ddp_caps(const Sizes& bytes, const Groups& groups);
 /// The lines that wrap the model in DDP with these caps. If there are several micro-batches, a function
 /// follows that keeps all but the last from communicating.
 std::string ddp_lines(const DdpCaps& caps, const EmitRequest& request);
+/// The best single numbers for releases that take no list.
+struct OlderReleases {
+  std::string text;  ///< as comment lines
+  nlohmann::ordered_json best_single_cap;
+  nlohmann::ordered_json after_1_mib;   ///< where the first bucket keeps its 1 MiB
+  nlohmann::ordered_json before_1_mib;  ///< where that is the last one
+};
+
+OlderReleases older_releases(const Report& report, const Sizes& bytes,
+                             const std::function<double(const Groups&)>& iteration_us);
+
 /// The lines that make DDP reduce gradients in another type than their own; empty where it needs none.
 std::string converting_hook(const GradientTypes& types);
 /// Notes the types that DDP's buckets count and reduce.

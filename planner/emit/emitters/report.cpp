@@ -20,6 +20,8 @@ std::string why_other(const Workload& workload, const Group& group, const Groups
   std::vector<std::string> sizes;
   for (const Group& other : made) {
     if (other.end <= group.begin || group.end <= other.begin) continue;
+    if (other.begin == group.begin && other.end == group.end && other.tick == group.tick)
+      return "sent without the algorithm or compressor that the plan has for it alone";
     if (other.begin == group.begin && other.end == group.end)
       return fmt::format("issued no sooner than {} us after backward began, not {} us",
                          sim::to_us(other.tick), sim::to_us(group.tick));
