@@ -72,12 +72,12 @@ std::vector<Piece> pieces_of(const scenarios::WorkerTimeline& timeline) {
   return out;
 }
 
-/// Joins neighbours of one lane and category that are at most `gap` apart.
-std::vector<Piece> joined(const std::vector<Piece>& pieces, Time gap) {
+/// Joins neighbours of one lane and category that take at most `longest` together.
+std::vector<Piece> joined(const std::vector<Piece>& pieces, Time longest) {
   std::vector<Piece> out;
   for (const Piece& piece : pieces) {
     if (out.empty() || out.back().lane != piece.lane || out.back().category != piece.category ||
-        piece.start - out.back().end > gap) {
+        std::max(out.back().end, piece.end) - out.back().start > longest) {
       out.push_back(piece);
       continue;
     }
@@ -122,14 +122,9 @@ std::vector<sim::Span> idle_times(const scenarios::WorkerTimeline& timeline) {
   return out;
 }
 
-ordered_json compact(const scenarios::WorkerTimeline& timeline, std::size_t max_slices, Texts& texts) {
+ordered_json compact(const scenarios::WorkerTimeline& timeline, std::optional<Time> longest, Texts& texts) {
   const std::vector<Piece> all = pieces_of(timeline);
-  std::vector<Piece> kept = all;
-  Time gap{-1};
-  while (kept.size() > max_slices && gap < sim::kMaxTime / 4) {
-    gap = gap < Time::zero() ? Time::zero() : std::max(Time{1'000'000}, gap * 2);
-    kept = joined(all, gap);
-  }
+  const std::vector<Piece> kept = longest ? joined(all, *longest) : all;
   ordered_json slices = ordered_json::array();
   for (const Piece& piece : kept)
     for (const std::int64_t number :
@@ -152,7 +147,7 @@ ordered_json compact(const scenarios::WorkerTimeline& timeline, std::size_t max_
           {"lanes", std::move(lanes)},
           {"slices", std::move(slices)},
           {"idle", std::move(idle)},
-          {"joined_us", gap < Time::zero() ? -1.0 : sim::to_us(gap)}};
+          {"joined_us", kept.size() < all.size() ? sim::to_us(*longest) : -1.0}};
 }
 
 }  // namespace report

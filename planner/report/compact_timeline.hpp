@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,9 @@ std::vector<sim::Span> idle_times(const scenarios::WorkerTimeline& timeline);
 
 /// Writes `{"schedule", "process", "marks", "lanes", "slices", "idle", "joined_us"}`. Times are whole
 /// nanoseconds. A slice is five numbers in a row: lane, category, index into `texts`, start and duration.
-/// Slices of one category are joined, with up to `joined_us` between them, until at most `max_slices` remain.
-nlohmann::ordered_json compact(const scenarios::WorkerTimeline& timeline, std::size_t max_slices,
+/// Neighbouring slices of one category are joined as long as they take at most `longest` together, which is
+/// then `joined_us`; it is -1 if none are.
+nlohmann::ordered_json compact(const scenarios::WorkerTimeline& timeline, std::optional<sim::Time> longest,
                                Texts& texts);
 
 }  // namespace report

@@ -1,6 +1,7 @@
 #include "planner/report/report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "planner/job/registry.hpp"
 #include "planner/report/compact_timeline.hpp"
 #include "planner/report/knee.hpp"
+#include "planner/report/page.hpp"
 #include "planner/report/results_file.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/sweep/point.hpp"
@@ -54,20 +56,17 @@ const Entry& fastest(const Results& results, std::int64_t workers) {
 std::string knee_line(const Knee& knee, std::int64_t min, std::int64_t max) {
   if (!knee.is_passed)
     return fmt::format(
-        "Under {} every added worker adds at least half of what a single worker computes, up to the {} "
-        "workers "
-        "that were simulated: the knee lies beyond.",
+        "Under {} every added worker adds at least half of the throughput of a single worker, up to the {} "
+        "workers that were simulated: the knee lies beyond.",
         knee.schedule, max);
   if (knee.workers < min)
     return fmt::format(
-        "Under every schedule already the first {} workers add less than half of what a single worker "
-        "computes "
-        "each.",
+        "Under every schedule even the first {} workers add less than half of the throughput of a single "
+        "worker each: the knee lies below.",
         min);
   return fmt::format(
-      "Knee: under {} every added worker adds at least half of what a single worker computes up to {} "
-      "workers, "
-      "and less beyond.",
+      "Knee: under {} every added worker adds at least half of the throughput of a single worker up to {} "
+      "workers, and less beyond.",
       knee.schedule, knee.workers);
 }
 
@@ -85,6 +84,11 @@ const Knee& last_knee(const Results& results, const std::vector<Knee>& all) {
     return a.workers != b.workers ? a.workers < b.workers
                                   : iteration_us(results, a) > iteration_us(results, b);
   });
+}
+
+/// The smallest number of workers that communicate.
+std::int64_t first_above_one(const std::vector<std::int64_t>& counts) {
+  return counts.front() > 1 || counts.size() == 1 ? counts.front() : counts[1];
 }
 
 /// Writes the most important findings as sentences.
@@ -105,12 +109,13 @@ std::vector<std::string> advice(const Results& results, const std::vector<Knee>&
   if (counts.size() < 2) return out;
   const Knee& knee = last_knee(results, all);
   out.push_back(knee_line(knee, counts.front(), counts.back()));
-  const std::int64_t cheapest = counts.front() > 1 ? counts.front() : counts[1];
+  const std::int64_t cheapest = first_above_one(counts);
   std::string tests = fmt::format(
       "Worth a test run: {} workers, which shows for the least money whether profile and network are right",
       cheapest);
-  if (knee.is_passed && knee.workers > cheapest)
-    tests += fmt::format("; and {} workers, the knee, which decides how many to use", knee.workers);
+  if (knee.workers > cheapest)
+    tests += fmt::format("; and {} workers, {}, which decides how many to use", knee.workers,
+                         knee.is_passed ? "the knee" : "the largest number simulated");
   out.push_back(tests + ".");
   return out;
 }
@@ -133,8 +138,9 @@ std::string about(const Scenario& scenario) {
                      scenario.network.origin.source);
 }
 
-/// The knee of the planned schedule. If every number of workers is past it, the last knee of all schedules,
-/// and if they are past that too, the largest number. Of a single worker, the next number.
+/// The knee of the planned schedule, or the largest number of workers if the knee lies beyond. If it lies
+/// below all of them, the last knee of all schedules, and if that lies below too, the smallest number
+/// above 1.
 std::int64_t chosen_workers(const Results& results, const Options& options) {
   if (options.workers > 0) return options.workers;
   const std::vector<std::int64_t> counts = worker_counts(results);
@@ -142,11 +148,7 @@ std::int64_t chosen_workers(const Results& results, const Options& options) {
   const auto planned = std::find_if(all.begin(), all.end(),
                                     [&](const Knee& knee) { return knee.schedule == options.schedule.name; });
   const bool is_inside = planned != all.end() && planned->workers >= counts.front();
-  const std::int64_t at = is_inside ? planned->workers : last_knee(results, all).workers;
-  if (at < counts.front()) return counts.back();
-  const auto found = std::find_if(counts.begin(), counts.end(),
-                                  [&](std::int64_t count) { return count > 1 && count >= at; });
-  return found == counts.end() ? counts.back() : *found;
+  return std::max(is_inside ? planned->workers : last_knee(results, all).workers, first_above_one(counts));
 }
 
 /// The smallest, the planned and the largest number of workers.
@@ -158,17 +160,34 @@ std::vector<std::int64_t> timeline_workers(const Results& results, std::int64_t 
   return out;
 }
 
-ordered_json timelines(const Scenario& scenario, const std::vector<std::int64_t>& workers, Texts& texts) {
-  constexpr std::size_t kMaxSlices = 40'000;  // of the whole page, which stays below 3 MB
-  const std::size_t max_slices = kMaxSlices / (workers.size() * scenario.schedules.size());
-  ordered_json out = ordered_json::array();
+/// Adds the timelines. Where the page would become too large, the shortest tasks are joined, in all timelines
+/// up to the same length.
+void add_timelines(const Scenario& scenario, const std::vector<std::int64_t>& workers, Report& out) {
+  std::vector<std::pair<std::int64_t, scenarios::WorkerTimeline>> all;
   for (const std::int64_t count : workers)
-    for (const scenarios::WorkerTimeline& timeline : scenarios::timelines(scenario, count)) {
+    for (scenarios::WorkerTimeline& timeline : scenarios::timelines(scenario, count))
+      all.emplace_back(count, std::move(timeline));
+  const auto fits = [&](int step) {
+    std::optional<sim::Time> longest;
+    if (step > 0) longest = sim::from_us(std::pow(1.2, step));
+    Texts texts;
+    ordered_json timelines = ordered_json::array();
+    for (const auto& [count, timeline] : all) {
       ordered_json item = {{"workers", count}};
-      item.update(compact(timeline, max_slices, texts));
-      out.push_back(std::move(item));
+      item.update(compact(timeline, longest, texts));
+      timelines.push_back(std::move(item));
     }
-  return out;
+    out.data["timelines"] = std::move(timelines);
+    out.data["texts"] = texts.all();
+    return page(out.title, out.data).size() <= kMaxPageBytes;
+  };
+  if (fits(0)) return;
+  int too_large = 0, small = 120;  // which joins whatever takes less than 50 minutes
+  while (small - too_large > 1) {
+    const int middle = (too_large + small) / 2;
+    (fits(middle) ? small : too_large) = middle;
+  }
+  fits(small);
 }
 
 /// The plan in the words of every framework, or why a framework cannot have it.
@@ -238,6 +257,7 @@ std::optional<ordered_json> measured_case(const core::Field& field) {
   const std::string verdict = field.at("verdict").one_of({"passed", "failed", "not judged"});
   ordered_json out = {
       {"group", field.at("group").text()}, {"case", field.at("plan").text()}, {"verdict", verdict}};
+  if (const auto why = field.find("not_judged_because")) out["not_judged_because"] = why->text();
   constexpr double kMax = std::numeric_limits<double>::max();
   out["predicted_us"] = field.at("predicted_us").number(0, kMax);
   const auto measured = field.find("measured_us");
@@ -315,11 +335,9 @@ Report of_scenario(const Scenario& scenario, const Options& options) {
   out.data = {{"title", out.title}, {"kind", "scenario"}, {"about", about(scenario)}};
   add_results(results, out);
   const std::int64_t workers = chosen_workers(results, options);
-  Texts texts;
-  out.data["timelines"] = timelines(scenario, timeline_workers(results, workers), texts);
-  out.data["texts"] = texts.all();
   out.data["plan"] = plan_of(scenario, workers, options.schedule);
   if (scenario.file.has("sweep")) out.data["sweep"] = sweep_of(scenario);
+  add_timelines(scenario, timeline_workers(results, workers), out);
   return out;
 }
 

@@ -29,6 +29,9 @@ struct Options {
   std::function<void(const scenarios::Progress&)> progress = {};
 };
 
+/// A page of a scenario becomes no larger: timelines then show less detail.
+constexpr std::size_t kMaxPageBytes = 3'000'000;
+
 /// The most points of a sweep that a report computes.
 constexpr std::size_t kMaxSweepPoints = 4000;
 

@@ -1,11 +1,14 @@
 // The data of a report, and the page that carries them.
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/errors.hpp"
@@ -95,12 +98,13 @@ TEST_CASE("report: a timeline of too many tasks has fewer slices, and as much ti
   const scenarios::Scenario scenario = small_scenario("2", R"(["wfbp"])");
   const scenarios::WorkerTimeline timeline = scenarios::timelines(scenario, 2).at(0);
   report::Texts texts;
-  const ordered_json all = report::compact(timeline, 1000, texts);
-  const ordered_json few = report::compact(timeline, 9, texts);
+  const ordered_json all = report::compact(timeline, std::nullopt, texts);
+  const ordered_json few = report::compact(timeline, sim::from_us(20), texts);
   CHECK(all.at("slices").size() == 5 * timeline.slices.size());
   CHECK(all.at("joined_us") == -1.0);
-  CHECK(few.at("slices").size() <= 5 * 9);
-  CHECK(few.at("joined_us") == 0.0);
+  // The forward tasks of 10 us are joined in each of 3 iterations, and nothing else.
+  CHECK(few.at("slices").size() == 5 * (timeline.slices.size() - 3));
+  CHECK(few.at("joined_us") == 20.0);
   const auto busy = [](const ordered_json& each) {
     std::int64_t sum = 0;
     for (std::size_t i = 4; i < each.at("slices").size(); i += 5)
@@ -148,6 +152,29 @@ TEST_CASE("report: of several schedules with the largest knee the fastest is nam
       report::of_results(core::Field::parse(scenarios::results_json(results), "results.json"));
   const std::string line = made.data.at("advice").at(1);
   CHECK(line.starts_with("Knee: under fusewise-dear "));  // dear's knee is there, too
+}
+
+TEST_CASE("report: without a knee among the numbers the plan is for one that the advice says to test") {
+  const auto made = [](scenarios::Scenario scenario, std::vector<std::int64_t> workers,
+                       std::string_view schedule) {
+    scenario.workers = std::move(workers);
+    return report::of_scenario(scenario, {.workers = 0, .schedule = planner::preset_schedule(schedule)});
+  };
+  const report::Report beyond = made(
+      scenarios::read_scenario(core::Field::load(support::source_dir() / "scenarios/resnet50-v100.json")),
+      {1, 2, 4, 8}, "fusewise-dear");
+  CHECK(beyond.data.at("plan").at("workers") == 8);
+  CHECK(beyond.data.at("advice").at(1).get<std::string>().ends_with(": the knee lies beyond."));
+  CHECK(beyond.data.at("advice").at(2) ==
+        "Worth a test run: 2 workers, which shows for the least money whether profile and network are right; "
+        "and 8 workers, the largest number simulated, which decides how many to use.");
+  for (const std::vector<std::int64_t>& workers : {std::vector<std::int64_t>{64, 128, 256}, {1, 64, 128}}) {
+    const report::Report below = made(small_scenario("2", R"(["wfbp", "fusewise"])"), workers, "fusewise");
+    CHECK(below.data.at("plan").at("workers") == 64);
+    CHECK(below.data.at("advice").at(2) ==
+          "Worth a test run: 64 workers, which shows for the least money whether profile and network are "
+          "right.");
+  }
 }
 
 TEST_CASE("report: schedules that are as fast as the fastest are named with it") {
@@ -218,6 +245,18 @@ TEST_CASE("report: a memory front is read as plan --memory-front writes it, and 
                        "f.json: /chosen: expected an integer from 0 to 1, got 2", core::InputError);
 }
 
+TEST_CASE("report: a case of a suite carries the reason why it is not judged") {
+  const report::Report made = report::of_accuracy(core::Field::parse(R"({
+      "format": "fusewise.accuracy", "version": 1, "suite": "s", "date": "today", "machine": "m", "cases": [
+        {"group": "g", "plan": "a", "verdict": "not judged", "not_judged_because": "a fixed loop spreads by 30 %",
+         "predicted_us": 10, "measured_us": 11, "interval_us": [10, 12]},
+        {"group": "g", "plan": "b", "verdict": "passed", "predicted_us": 10, "measured_us": 11, "interval_us": [10, 12]}]})",
+                                                                     "a.json"));
+  const ordered_json& cases = made.data.at("accuracy");
+  CHECK(cases.at(0).at("not_judged_because") == "a fixed loop spreads by 30 %");
+  CHECK(!cases.at(1).contains("not_judged_because"));
+}
+
 TEST_CASE("report: no name can end the script that carries the data") {
   const std::string name = "</script><script>alert(1)</script><!--";
   const scenarios::Scenario scenario = small_scenario("[2, 4]", R"(["wfbp"])", name);
@@ -256,24 +295,52 @@ TEST_CASE("report: the page asks the network for nothing") {
   }
 }
 
-TEST_CASE("report: 2,048 workers and 20 schedules stay below 3 MB") {
-  std::string schedules = R"(["wfbp", "s-sgd", "sync-easgd", "mg-wfbp", "ddp", "horovod", "dear", "dear-nl",
+/// 13 named schedules and others with more and more groups.
+scenarios::Scenario large_scenario(int schedules) {
+  std::string all = R"(["wfbp", "s-sgd", "sync-easgd", "mg-wfbp", "ddp", "horovod", "dear", "dear-nl",
     "dear-fb", "dear-no-fusion", "bytescheduler", "fusewise", "fusewise-dear")";
-  for (int count = 2; count <= 8; ++count)
-    schedules +=
-        R"(, {"name": "wfbp", "fusion": {"kind": "groups", "count": )" + std::to_string(20 * count) + "}}";
+  for (int count = 14; count <= schedules; ++count)
+    all +=
+        fmt::format(R"(, {{"name": "wfbp", "fusion": {{"kind": "groups", "count": {}}}}})", 20 + 2 * count);
   const std::string root = support::source_dir().string();
-  const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::parse(
+  return scenarios::read_scenario(core::Field::parse(
       R"({"format": "fusewise.scenario", "version": 1, "name": "large", "profile": ")" + root +
           R"(/traces/resnet50-v100.profile.json", "network": ")" + root +
           R"(/traces/v100-10gbe.network.json", "workers": [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048], "schedules": )" +
-          schedules + "]}",
+          all + "]}",
       "large.json"));
-  REQUIRE(scenario.schedules.size() == 20);
-  const report::Report made =
-      report::of_scenario(scenario, {.workers = 0, .schedule = planner::preset_schedule("fusewise")});
+}
+
+/// The number of slices in the lane of communication.
+std::size_t communications(const ordered_json& timeline) {
+  std::size_t out = 0;
+  for (std::size_t i = 0; i < timeline.at("slices").size(); i += 5)
+    if (timeline.at("lanes").at(timeline.at("slices").at(i).get<std::size_t>()) == "communication") ++out;
+  return out;
+}
+
+TEST_CASE("report: 2,048 workers and 20 schedules stay below 3 MB, and no task is joined with another") {
+  const report::Report made = report::of_scenario(
+      large_scenario(20), {.workers = 0, .schedule = planner::preset_schedule("fusewise")});
   CHECK(made.data.at("timelines").size() >= 40);
-  CHECK(report::page(made.title, made.data).size() < 3'000'000);
+  CHECK(report::page(made.title, made.data).size() <= report::kMaxPageBytes);
+  for (const ordered_json& timeline : made.data.at("timelines")) CHECK(timeline.at("joined_us") == -1.0);
+}
+
+TEST_CASE("report: a page that would be too large loses its shortest tasks, and is then nearly 3 MB large") {
+  const report::Report made = report::of_scenario(
+      large_scenario(60), {.workers = 0, .schedule = planner::preset_schedule("fusewise")});
+  const std::size_t size = report::page(made.title, made.data).size();
+  CHECK(size <= report::kMaxPageBytes);
+  CHECK(size > report::kMaxPageBytes * 8 / 10);
+  double longest_us = -1;
+  for (const ordered_json& timeline : made.data.at("timelines")) {
+    longest_us = std::max(longest_us, timeline.at("joined_us").get<double>());
+    if (timeline.at("schedule") == "sync-easgd") CHECK(communications(timeline) == 3);  // iterations
+    if (timeline.at("schedule") == "ddp") CHECK(communications(timeline) == 15);
+  }
+  CHECK(longest_us > 0);
+  CHECK(longest_us < 5000);
 }
 
 }  // namespace
