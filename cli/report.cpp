@@ -11,12 +11,14 @@
 #include "cli/chosen_schedule.hpp"
 #include "cli/commands.hpp"
 #include "cli/comparisons.hpp"
+#include "cli/input.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "planner/report/page.hpp"
 #include "planner/report/report.hpp"
+#include "profiler/traces/ranks/source_kind.hpp"
 
 namespace cli {
 namespace {
@@ -52,12 +54,25 @@ void check_was_run(const core::Field& file, const std::string& name) {
       format->expected("fusewise.scenario or results", fmt::format("a {} ({})", what, command));
 }
 
+/// An execution trace is recognized by its contents, as a trace of the profiler is.
+void check_has_times(const std::string& path, const std::string& name) {
+  if (ranks::is_of_fusewise(path) || ranks::source_kind(path) != ranks::SourceKind::execution_trace) return;
+  throw core::InputError(fmt::format(
+      "{}: /: expected a trace of the PyTorch profiler, got a PyTorch execution trace, which holds "
+      "no times (fusewise import {} prints its buckets)",
+      core::one_line(path), core::printable(name)));
+}
+
 report::Report collect(const std::string& path, const Options& options) {
   if (is_trace(path)) return of_trace(path, options);
   if (!options.plan.empty())
     throw core::InputError(
         fmt::format("{}: /: expected a trace, or no --plan, got another file", core::one_line(path)));
-  const core::Field file = core::Field::load(path);
+  check_has_times(path, options.input);
+  const bool is_packed = std::filesystem::path(path).extension() == ".gz";
+  const core::Field file = is_packed
+                               ? core::Field::parse(read_logs({path}).front().text, core::one_line(path))
+                               : core::Field::load(path);
   check_is_scenario(file, options.input);
   check_was_run(file, options.input);
   const std::string format =
@@ -108,7 +123,11 @@ void add_report(const Command& program) {
           "ranks, beside its prediction")
       .required();
   command.add_output("-o,--output", options->output, "the HTML file").show_default();
-  add_plan_options(command, options->workers, "the knee of the scaling curve", options->schedule);
+  add_plan_options(
+      command, options->workers,
+      "the knee of the scaling curve; if all simulated numbers are below it the largest, if all are beyond "
+      "it the smallest above 1",
+      options->schedule);
   command.add_option(
       "--plan", options->plan,
       "a fusewise.plan or fusewise.scenario: what was predicted of a trace (default: what its own "
