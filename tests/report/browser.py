@@ -6,6 +6,7 @@ the reports and screenshots there."""
 import argparse
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,9 @@ def write_reports(fusewise, folder):
     yield report("resnet50", "scenarios/resnet50-v100.json", whole)
     yield report("sweep", "scenarios/resnet50-v100-sweep.json", [*whole, "sweep"])
     yield report("cluster", "scenarios/resnet50-v100-cluster.json", whole)
+    named = folder / "named.json"
+    named.write_text(json.dumps(all_named()))
+    yield report("named", str(named), whole)
     results = folder / "results.json"
     results.write_text(subprocess.run([fusewise, "simulate", "scenarios/googlenet-k80-measured.json", "--json"], cwd=ROOT,
                                       check=True, capture_output=True, text=True).stdout)
@@ -80,9 +84,19 @@ def write_reports(fusewise, folder):
     yield report("comparison", str(comparison), ["compared"])
 
 
+def all_named():
+    """A scenario with every named schedule."""
+    names = re.findall('"([^"]+)"', re.search(r"const NAMED = \[(.*?)\];", (ROOT / "planner/report/page/draw.js").read_text(), re.S)[1])
+    needed = {**dict.fromkeys(("grace", "hipress", "cupcake"), {"compression": "efsignsgd"}),
+              **dict.fromkeys(("topk-a", "topk-dsa", "gtopk", "gaussian-k", "ok-topk", "hitopk"), {"density": 0.01})}
+    return {"format": "fusewise.scenario", "version": 1, "name": "every named schedule", "profile": "resnet50-v100",
+            "network": "v100-25gbe-nvlink", "workers": [16, 64], "schedules": [{"name": name, **needed.get(name, {})} for name in names]}
+
+
 def made_up_accuracy():
     cases = [{"group": f"network {i // 6}", "plan": f"plan {i % 6}", "compute": "waiting", "is_dense": True,
-              "verdict": "passed", "predicted_us": 1000 + 13 * i, "measured_us": 1000 + 12 * i,
+              "verdict": "passed" if i < 20 else "not judged",
+              **({} if i < 20 else {"not_judged_because": f"a fixed loop spreads by {i} %"}), "predicted_us": 1000 + 13 * i, "measured_us": 1000 + 12 * i,
               "interval_us": [995 + 12 * i, 1008 + 12 * i], "attempts": 1, "runs": []} for i in range(30)]
     return {"format": "fusewise.accuracy", "version": 1, "suite": "made up", "date": "today", "machine": "this one",
             "cases": cases}
@@ -103,6 +117,54 @@ def check_front(page):
     (x1, high), (at_fall, low), (x2, end) = bound
     assert (at_fall, end) == (x1, low) and low > high and x2 > x1, f"bound {bound}"
     assert [x for x, _ in known[:3]] == [x1, x2, x2] and known[0][1] == known[1][1] < known[2][1], f"known {known}"
+
+
+def check_unjudged(page):
+    """What was not judged is said, with the reason of each case."""
+    text = page.text_content("#accuracy")
+    assert "10 of these cases are not judged, because the machine was not quiet" in text, text
+    assert "a fixed loop spreads by 20 %" in text and "a fixed loop spreads by 29 %" in text, text
+
+
+def check_looks(page):
+    """No two schedules have the same colour, dash and marker."""
+    looks = page.eval_on_selector_all("#scaling .legend svg", """all => all.map(each => {
+      const [line, marker] = each.querySelectorAll('path');
+      return [line.getAttribute('stroke'), line.getAttribute('stroke-dasharray'), marker.getAttribute('d')].join('; ');
+    })""")
+    twice = [look for look in looks if looks.count(look) > 1]
+    assert looks and not twice, f"{len(looks)} schedules, of which these look the same: {twice}"
+
+
+# Adds a heading after the first chart of each section: the outline of a PDF then shows on which sheet the chart is.
+MARK_CHARTS = """([paper, widest]) => addEventListener('beforeprint', () => {
+  for (const section of document.querySelectorAll('main > section')) {
+    const chart = section.querySelector('figure svg.' + paper), mark = document.createElement('h6');
+    if (!chart && !section.querySelector('figure')) continue;
+    if (!(chart.viewBox.baseVal.width <= widest)) throw Error('a chart is too wide for paper: its text becomes small');
+    mark.textContent = 'chart of ' + section.querySelector('h2').textContent;
+    mark.style = 'margin: 0; font-size: 2px; line-height: 2px; break-before: avoid';
+    chart.after(mark);
+  }
+  document.body.dataset.closed = document.querySelectorAll('details:not([open])').length;
+})"""
+
+
+def check_paper(context, html, paper, widest):
+    """On paper no heading stands on another sheet than the chart below it, and all details are open."""
+    page = context.new_page()
+    page.goto(html.as_uri())
+    page.evaluate(MARK_CHARTS, [paper, widest])
+    details = page.locator("details[open]").count()
+    pdf = page.pdf(format="A4", landscape=paper == "wide", outline=True, tagged=True)
+    sheets = dict(re.findall(rb"/Title \(([^)]*)\)\n/Dest \[(\d+) 0 R", pdf))
+    charts = {name: sheet for name, sheet in sheets.items() if name.startswith(b"chart of ")}
+    assert charts, f"{html.name}, {paper}: no chart is printed as wide as the paper"
+    alone = [name for name, sheet in charts.items() if sheets.get(name.removeprefix(b"chart of ")) != sheet]
+    assert not alone, f"{html.name}, {paper}: on another sheet than its heading: {alone}"
+    assert page.evaluate("document.body.dataset.closed") == "0", f"{html.name}: closed details are printed"
+    assert page.locator("details[open]").count() == details, f"{html.name}: details stay open after printing"
+    page.close()
 
 
 def check_views(page, views):
@@ -207,7 +269,14 @@ def check_report(browser, html, views, keep):
             check_zoom(page, name)
         if "front" in views:
             check_front(page)
+        if "accuracy" in views:
+            check_unjudged(page)
+        if "scaling" in views:
+            check_looks(page)
         check_pictures(page, keep, f"{html.stem}-{theme}-{width}")
+        if (theme, width) == ("light", 1280):
+            check_paper(context, html, "upright", 720)
+            check_paper(context, html, "wide", 1040)
         check_switches(page)
         check_labels(page, f"{html.name}, switched")
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor")

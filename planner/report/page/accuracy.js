@@ -4,10 +4,17 @@ function showAccuracy() {
   const section = view("accuracy", "Predicted and measured");
   const errors = data.accuracy.map((row) => Math.abs(row.predicted_us / row.measured_us - 1));
   section.append(html("p", {}, `${data.accuracy.length} measured cases; the prediction is off by ${percent(errors.reduce((sum, error) => sum + error, 0) / errors.length)} in the mean and ${percent(Math.max(...errors))} at worst.`));
+  const unjudged = data.accuracy.filter((row) => row.verdict === "not judged"), reasons = new Set(unjudged.map((row) => row.not_judged_because));
+  if (unjudged.length > 0) {
+    const which = unjudged.length === data.accuracy.length ? "None of these cases is" : `${unjudged.length} of these cases ${unjudged.length === 1 ? "is" : "are"} not`;
+    const why = reasons.size > 1 ? "The table names the reasons." : [...reasons][0] ? `Reason: ${[...reasons][0]}.` : "";
+    section.append(html("p", { class: "warning" }, `${which} judged, because the machine was not quiet during the measurement. Errors of such cases say nothing for or against the predictions. ${why}`));
+  }
   chart(section, () => "Error of each prediction in %", (width) => errorChart(width, data.accuracy),
     [swatch("measured, with its 95 % interval", "var(--backward)"), swatch("predicted before the run", "var(--idle)")]);
   section.append(table(data.accuracy, [["group", (row) => row.group, "left"], ["plan", (row) => row.case, "left"], ["predicted ms", (row) => ms(row.predicted_us)], ["measured ms", (row) => ms(row.measured_us)],
-    ["error", (row) => percent(row.predicted_us / row.measured_us - 1)], ["verdict", (row) => row.verdict, "left"]]));
+    ["error", (row) => percent(row.predicted_us / row.measured_us - 1)], ["verdict", (row) => row.verdict, "left"],
+    ...(reasons.size > 1 ? [["why it is not judged", (row) => row.not_judged_because || "", "wrap"]] : [])]));
 }
 
 function errorChart(width, rows) {

@@ -8,9 +8,9 @@ function showCompared() {
   const longest = sides.reduce((most, side) => Math.max(most, side.iteration_us), 0);
   for (const warning of data.warnings || []) section.append(html("p", { class: "warning" }, "Warning: " + warning));
   for (const side of sides) section.append(html("p", {}, `${side.name}: ${ms(side.iteration_us)} ms, ${side.source}`));
-  timeChart(section, [], { label: "Computing and collectives", noun: "the iterations", name: () => `${sides[0].name} and ${sides[1].name}`, draw: (width, shown) => comparedChart(width, sides, shown),
+  timeChart(section, [], { label: "Computing and collectives", noun: "the iterations", name: () => `${sides[0].name} and ${sides[1].name}`, draw: (width, shown) => [comparedChart(width, sides, shown)],
     spans: () => ({ first: [-0.01 * longest, 1.02 * longest], whole: [-0.02 * longest, 1.04 * longest], least: 0.05 }),
-    describe: (shown) => `From ${ms(shown[0])} to ${ms(shown[1])} ms.` })();
+    describe: (shown) => `The chart shows the times from ${ms(shown[0])} to ${ms(shown[1])} ms.` })();
   if (sides.some((side) => side.name === "predicted"))
     section.append(html("p", { class: "quiet" }, "A prediction times layers as a whole: what it draws as computing holds copies and waits for the host as well, which the table tells apart."));
   section.append(html("h3", {}, "Where the time goes"), table(comparedParts(sides), [["part", ([name]) => name, "left"],
@@ -36,8 +36,8 @@ const comparedParts = (sides) => [
 function comparedChart(width, sides, shown) {
   const lane = 20, x = d3.scaleLinear(shown, [EDGE, width - EDGE]), bottom = 4 + sides.length * (2 * lane + 34);
   const { room, children: out } = heading(width, "Computing and collectives over time in ms",
-    [swatch("something computes", "var(--backward)"), swatch("a collective of gradients", "var(--communication)"), swatch("the same while nothing computes", "var(--idle)")]);
-  const marks = svg("g", { "clip-path": "url(#inside-compared)" });
+    [swatch("something computes", "var(--backward)"), swatch("a collective of gradients", "var(--communication)"), swatch("exposed: a collective while nothing computes", "var(--idle)")]);
+  const marks = svg("g", { "clip-path": `url(#compared-${width})` });
   out.push(bottomAxis(x.copy().domain(shown.map((us) => us / 1000)), 4, bottom));
   sides.forEach((side, i) => {
     const top = 4 + i * (2 * lane + 34);
@@ -58,7 +58,7 @@ function comparedChart(width, sides, shown) {
     marks.append(svg("path", { class: "axis", d: `M${x(side.iteration_us)} ${top + 16}V${top + 18 + 2 * lane}`, "stroke-dasharray": "3 2" }));
   });
   return svg("svg", { viewBox: `0 ${-room} ${width} ${bottom + 30 + room}`, role: "img", "aria-label": "Computing and collectives over time in ms" },
-    [svg("defs", {}, clipped("inside-compared", width)), ...out, marks]);
+    [svg("defs", {}, clipped(`compared-${width}`, width)), ...out, marks]);
 }
 
 /** The times of collectives during which nothing computes. */

@@ -5,7 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 // Okabe and Ito's colours, which colour-blind readers can distinguish.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f"];
-const DASHES = ["", "7 4", "2 3"];
+const DASHES = ["", "7 4", "2 3", "8 3 2 3", "8 2 2 2 2 2"];
 const MARKERS = [d3.symbolCircle, d3.symbolSquare, d3.symbolDiamond, d3.symbolTriangle, d3.symbolCross, d3.symbolStar, d3.symbolWye];
 
 function setAll(element, attributes, children) {
@@ -36,25 +36,37 @@ function keyRows(keys, width) {
   return { height: keys.length === 0 ? 0 : 20 * row + 24, children: out };
 }
 
+// On upright and on wide paper: the widths of a chart and of each of a pair, and the height that a chart may have.
+const PAPERS = { upright: [700, 700, 430], wide: [1000, 480, 540] };
+let printing = false;
+
+/** The width of a chart on the screen. */
+const placeWidth = (figure) => Math.max(300, Math.floor(figure.clientWidth || figure.parentNode.clientWidth || 900));
+
+/** Puts the drawings that `draw(width, height)` returns in the place of what the figure shows. When the page is printed,
+ * these are drawings for each kind of paper, of which the style shows the right ones. */
+function show(figure, draw) {
+  for (const old of figure.querySelectorAll("svg")) old.remove();
+  if (!printing) figure.append(...draw(placeWidth(figure), Infinity));
+  else for (const [paper, [alone, beside, height]] of Object.entries(PAPERS))
+    figure.append(...draw(figure.parentNode.className === "pair" ? beside : alone, height).map((each) => setAll(each, { class: paper })));
+}
+
 /** A chart as wide as its place, with its keys and `title()`, which names all that was chosen, so that a printed or
  * saved chart needs no page. `draw(width)` returns its height and its elements. */
 function chart(place, title, draw, keys = []) {
   const save = html("button", { type: "button", class: "save" }, "Save as SVG");
   const figure = html("figure", {}, save);
   place.append(figure);
-  let drawn = null;
-  const redraw = () => {
-    const width = Math.max(300, Math.floor(figure.clientWidth || place.clientWidth || 900));
+  const redraw = () => show(figure, (width) => {
     const { height, children } = draw(width), above = keyRows(keys, width), lines = wrapped(title(), width - 110);
     const room = 8 + 18 * lines.length + above.height;
     const titleLines = lines.map((line, i) => label(0, 16 + 18 * i - room, line, { class: "title" }));
     save.setAttribute("aria-label", `Save as SVG: ${title()}`);
-    const next = svg("svg", { viewBox: `0 ${-room} ${width} ${height + room}`, role: "img", "aria-label": title() },
-      [...titleLines, svg("g", { transform: `translate(0 ${-above.height})` }, above.children), ...children]);
-    if (drawn) drawn.replaceWith(next); else figure.append(next);
-    drawn = next;
-  };
-  save.addEventListener("click", () => download(picture(drawn), `${data.title}, ${title()}.svg`));
+    return [svg("svg", { viewBox: `0 ${-room} ${width} ${height + room}`, role: "img", "aria-label": title() },
+      [...titleLines, svg("g", { transform: `translate(0 ${-above.height})` }, above.children), ...children])];
+  });
+  save.addEventListener("click", () => download(picture(figure.querySelector("svg")), `${data.title}, ${title()}.svg`));
   redraws.push(redraw);
   redraw();
   return redraw;
@@ -118,6 +130,12 @@ function timeText(ns, span) {
   if (span >= 2e9) return number(ns / 1e9, 5) + " s";
   if (span >= 2e6) return number(ns / 1e6, 6) + " ms";
   return number(ns / 1e3, 6) + " us";
+}
+
+/** A time with as many digits as can be read from a chart of the times `shown`. */
+function roundTime(ns, [from, to]) {
+  const step = 10 ** Math.max(0, Math.floor(Math.log10(to - from)) - 2);
+  return timeText(Math.round(ns / step) * step, to - from);
 }
 
 /** Width of a text in a chart, with some room for bold letters. */
@@ -199,17 +217,24 @@ for (const entry of data.results || [])
 const isOurs = (name) => name.startsWith("fusewise");
 
 // A named schedule looks the same in every report. The first seven, which are compared most often, have solid lines
-// of seven colours; then come the same colours dashed, then dotted. Other schedules take the places that follow.
+// of seven colours; then come the same colours with other dashes and other markers. Other schedules take the places that
+// follow. Up to 35 places differ in colour or dash, and more in marker, too.
 const NAMED = ["fusewise", "ddp", "wfbp", "horovod", "sync-easgd", "fusewise-dear", "mg-wfbp",
   "zero", "dear", "s-sgd", "fsdp", "bytescheduler", "dear-fb", "dear-nl",
   "fsdp2", "hsdp", "zero1", "zero2", "zero3", "megatron-do", "dear-no-fusion",
   "grace", "hipress", "cupcake", "topk-a", "topk-dsa", "gtopk", "gaussian-k", "ok-topk", "hitopk", "dense", "dense-overlap", "parameter-server"];
 
-const look = (place) => ({ colour: COLOURS[place % COLOURS.length], dash: DASHES[Math.floor(place / COLOURS.length) % DASHES.length], marker: MARKERS[place % MARKERS.length] });
-function styleOf(index) {
-  const named = NAMED.indexOf(scheduleNames[index]);
-  return look(named >= 0 ? named : NAMED.length + scheduleNames.slice(0, index).filter((name) => !NAMED.includes(name)).length);
+function look(place) {
+  const row = Math.floor(place / COLOURS.length);
+  return { colour: COLOURS[place % COLOURS.length], dash: DASHES[row % DASHES.length], marker: MARKERS[(place + 3 * row) % MARKERS.length] };
 }
+// "topk-a 0.01" has the look of "topk-a", unless another schedule of the page has it.
+const places = [], free = d3.range(NAMED.length + scheduleNames.length);
+const claim = (index, place) => { if (places[index] === undefined && free.includes(place)) places[index] = free.splice(free.indexOf(place), 1)[0]; };
+scheduleNames.forEach((name, i) => claim(i, NAMED.indexOf(name)));
+scheduleNames.forEach((name, i) => claim(i, NAMED.findIndex((named) => name.startsWith(named + " "))));
+scheduleNames.forEach((_, i) => claim(i, free.find((place) => place >= NAMED.length)));
+const styleOf = (index) => look(places[index]);
 
 function marker(x, y, style, size = 44) {
   return svg("path", { d: d3.symbol(style.marker, size)(), transform: `translate(${x} ${y})`, fill: style.colour });

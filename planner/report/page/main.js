@@ -23,6 +23,20 @@ theme.addEventListener("click", () => {
   theme.setAttribute("aria-label", "Colours: " + (next === "system" ? "as the system has them" : next));
 });
 
+// Paper has another width than the screen, and no details that can be opened.
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("details:not([open])")];
+  for (const each of opened) each.open = true;
+  printing = true;
+  for (const redraw of redraws) redraw();
+});
+addEventListener("afterprint", () => {
+  for (const each of opened) each.open = false;
+  printing = false;
+  for (const redraw of redraws) redraw();
+});
+
 let width = innerWidth;
 addEventListener("resize", () => {
   if (innerWidth === width) return;

@@ -96,8 +96,9 @@ function showWhatIfs(explanation) {
     return html("label", {}, [box, " " + row.change]);
   }));
   section.append(switches);
-  const draw = chart(section, () => `Iteration in ms if inputs were other than given: ${data.plan.schedule} on ${data.plan.workers} workers; the line is today's`, (width) => whatIfChart(width, rows.filter((row) => on.has(row.change)), explanation.iteration_us),
-    [swatch("with this plan", "var(--backward)"), swatch("with the best plan for the change, as the number says", "var(--forward)")]);
+  const draw = chart(section, () => `Iteration time in ms if one input changed: ${data.plan.schedule} on ${data.plan.workers} workers`, (width) => whatIfChart(width, rows.filter((row) => on.has(row.change)), explanation.iteration_us),
+    [swatch("with this plan", "var(--backward)"), swatch("with the best plan for the change (number at the right)", "var(--forward)"),
+      ["without a change", (x, y) => svg("path", { d: `M${x} ${y - 7}v14`, style: "stroke:var(--idle)", "stroke-width": 2, "stroke-dasharray": "5 3" })]]);
   if ((explanation.compressors || []).length > 0) {
     section.append(html("h3", {}, "Does compression pay?"));
     section.append(html("p", { class: "quiet" }, `The best plan without compression takes ${ms(explanation.best_uncompressed_us)} ms. Extra iterations that a lossy compressor may need are not counted: see fusewise plan --consider-compression.`));

@@ -10,9 +10,9 @@ function showScaling() {
   const legend = html("ul", { class: "legend", "aria-label": "Schedules: press to hide or show" });
   for (const curve of all) {
     const style = styleOf(curve.index);
-    const sample = svg("svg", { width: 30, height: 12, style: "width:30px;flex:none", "aria-hidden": "true" }, [
-      svg("path", { d: "M0 6H30", stroke: style.colour, "stroke-width": isOurs(curve.name) ? 3.4 : 1.8, "stroke-dasharray": style.dash || null }),
-      marker(15, 6, style)]);
+    const sample = svg("svg", { width: 44, height: 12, style: "width:44px;flex:none", "aria-hidden": "true" }, [
+      svg("path", { d: "M0 6H44", stroke: style.colour, "stroke-width": isOurs(curve.name) ? 3.4 : 1.8, "stroke-dasharray": style.dash || null }),
+      marker(22, 6, style)]);
     const button = html("button", { type: "button", "aria-pressed": "true" }, [sample, curve.name]);
     button.addEventListener("click", () => {
       if (hidden.has(curve.index)) hidden.delete(curve.index); else if (hidden.size < all.length - 1) hidden.add(curve.index);
@@ -35,13 +35,13 @@ function showScaling() {
   if (data.results.some((entry) => entry.interval))
     section.append(html("p", { class: "quiet" }, "Bands hold 95 % of iterations drawn from the measured spread of the inputs."));
   if (data.knees && data.knees.some((knee) => knee.is_passed && knee.workers > 1))
-    section.append(html("p", { class: "quiet" }, "A ring marks the knee of a curve: beyond it, an added worker adds less than half of what a single worker computes."));
+    section.append(html("p", { class: "quiet" }, "A ring marks the knee of a curve: beyond it, an added worker adds less than half of the throughput of a single worker."));
 }
 
 function curvesChart(width, shown, what) {
   const named = width >= 430 && shown.length <= 14;
   const names = named ? Math.min(150, 26 + Math.max(...shown.map((curve) => textWidth(curve.name)))) : 14;
-  const left = 58, right = width - names, top = 12, height = Math.max(260, Math.min(400, width * 0.62), named ? shown.length * 15 + 60 : 0), bottom = height - 44;
+  const left = 58, right = width - names, top = 12, height = Math.max(Math.min(printing ? 255 : 400, Math.max(260, width * 0.62)), named ? shown.length * 15 + 60 : 0), bottom = height - 44;
   const values = shown.flatMap((curve) => curve.points.flatMap((entry) => [what.value(entry), what.low(entry), what.high(entry)].filter((value) => value > 0)));
   const low = what.logarithmic ? Math.min(...values) / 1.12 : 0;
   const high = what.logarithmic ? Math.max(...values) * 1.12 : Math.max(100, ...values);

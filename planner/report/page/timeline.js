@@ -30,9 +30,9 @@ function showTimelines() {
     return { first: [-0.01 * length, 1.01 * length], whole: [d3.min(rows, (row) => row.begin), d3.max(rows, (row) => row.end)], least: 50 };
   };
   const describe = (shown) => {
-    const end = spans().whole[1];
-    return `${rows[0].process.slice(rows[0].schedule.length + 2)}; from ${timeText(shown[0], end)} to ${timeText(shown[1], end)} of the last simulated iteration and its neighbours.` +
-      (rows.some((row) => row.joined >= 0) ? " Neighbouring tasks of a kind are drawn as one, to keep this file small." : "");
+    const who = rows[0].process.slice(rows[0].schedule.length + 2), joined = d3.max(rows, (row) => row.joined) * 1000;
+    return `The chart shows ${who}, from ${roundTime(shown[0], shown)} to ${roundTime(shown[1], shown)}. At 0 the last simulated iteration begins.` +
+      (joined >= 0 ? ` Neighbouring tasks of one kind that together take at most ${roundTime(joined, [0, joined])} are drawn as one, to keep this file below 3 MB.` : "");
   };
   const load = () => {
     rows = data.timelines.filter((timeline) => timeline.workers === workers && (only === "all" || timeline.schedule === only)).map(unpacked);
@@ -41,29 +41,47 @@ function showTimelines() {
   const showFirst = timeChart(section, [
     counts.length > 1 ? selection("Workers", counts, workers, (value) => { workers = Number(value); load(); }) : html("span", {}, `${workers} workers`),
     names.length > 2 ? selection("Schedule", names, only, (value) => { only = value; load(); }) : null],
-  { label: "Timelines", noun: "the iteration", name: title, draw: (width, shown) => timelineChart(width, rows, shown, title()), spans, describe });
+  { label: "Timelines", noun: "the iteration", name: title, draw: (width, shown, height) => sheets(rows, height).map((part) => timelineChart(width, part, shown, title())), spans, describe });
   load();
 }
 
+const LANE = 19;
+
+/** The rows in parts of which none is higher than `height`. */
+function sheets(rows, height) {
+  const out = [];
+  let used = Infinity;
+  for (const row of rows) {
+    const needed = 27 + LANE * row.lanes.length;
+    if (used + needed > height || out.length === 0) {
+      out.push([]);
+      used = 100;  // title, keys and axis
+    }
+    out[out.length - 1].push(row);
+    used += needed;
+  }
+  return out;
+}
+
 function timelineChart(width, rows, shown, title) {
-  const lane = 19, x = d3.scaleLinear(shown, [EDGE, width - EDGE]);
-  const hatch = svg("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, [
+  const x = d3.scaleLinear(shown, [EDGE, width - EDGE]);
+  const hatched = `url(#hatch-${width})`, hatch = svg("pattern", { id: `hatch-${width}`, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, [
     svg("rect", { width: 6, height: 6, style: "fill:var(--idle)" }), svg("path", { d: "M0 0V6", stroke: "#ffffff", "stroke-width": 1.6, opacity: 0.55 })]);
-  const marks = svg("g", { "clip-path": "url(#inside)" });
-  const { room, children: out } = heading(width, title, [...CATEGORIES.map(([name, colour]) => swatch(name, `var(${colour})`)), swatch("exposed: compute waits", "url(#hatch)")]);
+  const marks = svg("g", { "clip-path": `url(#inside-${width})` });
+  const { room, children: out } = heading(width, title, [...CATEGORIES.map(([name, colour]) => swatch(name, `var(${colour})`)), swatch("exposed: compute waits", hatched)]);
   let top = 24;
   for (const row of rows) {
     const about = `${row.schedule}: ${number(row.length / 1e6, 6)} ms per iteration`;
     out.push(label(EDGE, top + 12, shortened(about, width - 2 * EDGE), { "font-weight": 600 }));
     top += 18;
     for (const each of row.lanes) {
-      out.push(svg("rect", { x: EDGE, y: top, width: width - 2 * EDGE, height: lane - 3, style: "fill:var(--panel)" }));
-      if (each.name.startsWith("compute")) drawSlices(marks, row.idle.map((idle) => ({ ...idle, category: -1, text: `compute waits ${timeText(idle.end - idle.start, idle.end - idle.start)}` })), x, shown, top, lane - 3);
-      drawSlices(marks, each.slices, x, shown, top, lane - 3);
-      top += lane;
+      out.push(svg("rect", { x: EDGE, y: top, width: width - 2 * EDGE, height: LANE - 3, style: "fill:var(--panel)" }));
+      if (each.name.startsWith("compute")) drawSlices(marks, row.idle.map((idle) => ({ ...idle, category: -1, colour: hatched, text: `compute waits ${timeText(idle.end - idle.start, idle.end - idle.start)}` })), x, shown, top, LANE - 3);
+      drawSlices(marks, each.slices, x, shown, top, LANE - 3);
+      top += LANE;
     }
     for (const at of [0, row.length]) if (at >= shown[0] && at <= shown[1])
-      out.push(svg("path", { d: `M${x(at)} ${top - lane * row.lanes.length - 2}V${top - 1}`, class: "axis", "stroke-dasharray": "3 2" }));
+      out.push(svg("path", { d: `M${x(at)} ${top - LANE * row.lanes.length - 2}V${top - 1}`, class: "axis", "stroke-dasharray": "3 2" }));
     top += 9;
   }
   const span = shown[1] - shown[0];
@@ -73,7 +91,7 @@ function timelineChart(width, rows, shown, title) {
     out.unshift(svg("path", { class: "grid", d: `M${x(tick)} 18V${top}` }));
     out.push(label(x(tick), 13, timeText(tick, span), { "text-anchor": "middle", class: "quiet" }));
   }
-  return svg("svg", { viewBox: `0 ${-room} ${width} ${top + 4 + room}`, role: "img", "aria-label": title }, [svg("defs", {}, [clipped("inside", width), hatch]), ...out, marks]);
+  return svg("svg", { viewBox: `0 ${-room} ${width} ${top + 4 + room}`, role: "img", "aria-label": title }, [svg("defs", {}, [clipped(`inside-${width}`, width), hatch]), ...out, marks]);
 }
 
 /** Draws what is visible; slices thinner than a pixel are drawn together. */
@@ -82,8 +100,7 @@ function drawSlices(place, slices, x, shown, top, height) {
   const flush = () => {
     if (!open) return;
     const from = Math.max(open.x, -5), to = Math.min(open.to, 1e5);
-    const colour = open.category < 0 ? "url(#hatch)" : `var(${CATEGORIES[open.category][1]})`;
-    const rect = svg("rect", { x: from.toFixed(2), y: top, width: Math.max(0.6, to - from).toFixed(2), height, style: `fill:${colour}` });
+    const rect = svg("rect", { x: from.toFixed(2), y: top, width: Math.max(0.6, to - from).toFixed(2), height, style: `fill:${open.colour}` });
     if (to - from > 3) setAll(rect, { stroke: "rgba(0,0,0,.35)", "stroke-width": 0.5 });
     rect.described = open.count > 1 ? `${open.count} tasks from ${open.text} on` : open.text;
     place.append(rect);
@@ -102,7 +119,7 @@ function drawSlices(place, slices, x, shown, top, height) {
     }
     flush();
     const lasts = timeText(slice.end - slice.start, slice.end - slice.start);
-    open = { x: a, to: b, category: slice.category, count: 1, text: slice.category < 0 ? slice.text : `${slice.text} (${lasts})` };
+    open = { x: a, to: b, category: slice.category, colour: slice.colour || `var(${CATEGORIES[slice.category][1]})`, count: 1, text: slice.category < 0 ? slice.text : `${slice.text} (${lasts})` };
   }
   flush();
 }

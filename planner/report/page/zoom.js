@@ -2,17 +2,15 @@
 
 const EDGE = 12;
 
-/** Appends a chart of times to `section`, below `controls`. `draw(width, shown)` returns its drawing for the times `shown`; `spans()` returns
+/** Appends a chart of times to `section`, below `controls`. `draw(width, shown, height)` returns its drawings for the times `shown`, each of which is at most that high; `spans()` returns
  * the times `first` shown and all times (`whole`), as [from, to], and the shortest span (`least`); `describe(shown)` says below
  * what is shown; `noun` is what it shows at first, and `name()` the title of a saved picture. Returns a function that shows the first times again. */
 function timeChart(section, controls, { label: about, noun, name, draw, spans, describe }) {
   const figure = html("figure", { class: "timeline", tabindex: 0, role: "application", "aria-label": `${about}. Plus and minus zoom, left and right move, 0 shows ${noun}.` });
   const status = html("p", { class: "quiet", role: "status" });
-  const width = () => Math.max(300, Math.floor(figure.clientWidth || section.clientWidth || 900));
   let shown = [0, 1], asked = false;
   const redraw = () => {
-    const old = figure.querySelector("svg"), next = draw(width(), shown);
-    if (old) old.replaceWith(next); else figure.append(next);
+    show(figure, (width, height) => draw(width, shown, height));
     status.textContent = describe(shown);
   };
   const redrawSoon = () => {
@@ -31,7 +29,7 @@ function timeChart(section, controls, { label: about, noun, name, draw, spans, d
   /** Fits the scale to the width of the chart, and shows `times`. */
   const fit = (times) => {
     const { first, whole, least } = spans(), length = first[1] - first[0];
-    home.domain(first).range([EDGE, width() - EDGE]);
+    home.domain(first).range([EDGE, placeWidth(figure) - EDGE]);
     zoom.scaleExtent([length / (1.1 * (whole[1] - whole[0])), length / least]).translateExtent([[home(whole[0]), -Infinity], [home(whole[1]), Infinity]]);
     const scale = length / (times[1] - times[0]);
     chosen.call(zoom.transform, d3.zoomIdentity.translate(EDGE - scale * home(times[0]), 0).scale(scale));
