@@ -272,16 +272,26 @@ TEST_CASE("report: no name can end the script that carries the data") {
   CHECK(page.find("@TITLE@") == std::string::npos);
 }
 
-TEST_CASE("report: every named schedule has a look of its own, the same on every page") {
-  std::string names;
-  for (const report::PageFile& file : report::page_files())
-    if (file.name == "draw.js") names = file.text;
-  const std::size_t begin = names.find("const NAMED = [");
-  names = names.substr(begin, names.find("];", begin) - begin);
+/// The elements of a constant array of the page's scripts.
+std::vector<std::string> script_array(const std::string& name) {
+  std::vector<std::string> out;
+  for (const report::PageFile& file : report::page_files()) {
+    const std::string begin = "const " + name + " = [";
+    const std::size_t at = file.text.find(begin);
+    if (file.name != "draw.js" || at == std::string_view::npos) continue;
+    const std::string_view from = file.text.substr(at + begin.size() - 1);
+    out = ordered_json::parse(from.substr(0, from.find(']') + 1)).get<std::vector<std::string>>();
+  }
+  return out;
+}
+
+TEST_CASE("report: every named schedule has a colour and a dash of its own, the same on every page") {
+  const std::vector<std::string> names = script_array("NAMED");
   for (const planner::Preset& preset : planner::presets()) {
     CAPTURE(preset.name);
-    CHECK(names.find('"' + std::string(preset.name) + '"') != std::string::npos);
+    CHECK(std::count(names.begin(), names.end(), preset.name) == 1);
   }
+  CHECK(names.size() <= script_array("COLOURS").size() * script_array("DASHES").size());
 }
 
 TEST_CASE("report: the page asks the network for nothing") {
