@@ -3,12 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "cli/output.hpp"
+#include "cli/terminal.hpp"
+#include "core/printable.hpp"
 
 namespace cli {
 
@@ -16,6 +17,11 @@ std::string pace(std::size_t done, std::size_t left, double seconds) {
   if (done == 0) return "";
   const double rate = static_cast<double>(done) / seconds;
   return fmt::format(", {:.3g} a second, about {:.0f} s left", rate, static_cast<double>(left) / rate);
+}
+
+void show_progress_line(int terminal, const std::string& text) {
+  const std::string line = "\r\033[K" + cut_to(core::one_line(text), terminal_width(terminal));
+  if (::write(terminal, line.data(), line.size()) < 0) return;  // the work matters more
 }
 
 namespace {
@@ -35,18 +41,24 @@ StepLine::StepLine(std::size_t total)
 
 void StepLine::next(const std::string& what) {
   const std::size_t done = begun_steps_++;
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  if (terminal_.get() < 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (done == 0) begun_ = now;
+  const double seconds = std::chrono::duration<double>(now - begun_).count();
   total_ = std::max(total_, begun_steps_);
-  write(fmt::format("\r\033[K{} of {} done{}: {}", done, total_, pace(done, total_ - done, seconds), what));
+  show_progress_line(terminal_.get(), fmt::format("{} of {} done{}: {}", done, total_,
+                                                  pace(done, total_ - done, seconds), what));
+}
+
+void StepLine::next(std::size_t total, const std::string& what) {
+  total_ = total;
+  next(what);
 }
 
 void StepLine::add(std::size_t steps) { total_ += steps; }
 
-void StepLine::end() { write("\r\033[K"); }
-
-void StepLine::write(const std::string& text) const {
-  if (terminal_.get() < 0) return;
-  if (::write(terminal_.get(), text.data(), text.size()) < 0) return;  // the work matters more
+void StepLine::end() {
+  if (terminal_.get() >= 0) show_progress_line(terminal_.get(), "");
 }
 
 ProgressLine::ProgressLine() : is_terminal_(shows_progress()) {}
@@ -59,9 +71,8 @@ void ProgressLine::operator()(const scenarios::Progress& progress) {
   if (!is_terminal_ || now - begun_ < kPatience) return;
   if (!is_done && now - shown_ < kRefresh) return;
   shown_ = now;
-  fmt::print(stderr, "\r\033[K{}",
-             is_done ? "" : text(progress, std::chrono::duration<double>(now - begun_).count()));
-  std::fflush(stderr);
+  show_progress_line(STDERR_FILENO,
+                     is_done ? "" : text(progress, std::chrono::duration<double>(now - begun_).count()));
 }
 
 }  // namespace cli

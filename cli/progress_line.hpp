@@ -15,6 +15,10 @@ namespace cli {
 /// left".
 std::string pace(std::size_t done, std::size_t left, double seconds);
 
+/// Replaces the line of progress on a terminal; the text is cut where the terminal ends, because only its
+/// last row could be replaced.
+void show_progress_line(int terminal, const std::string& text);
+
 /// Counts finished simulations in one line on stderr. Appears only on a terminal, after half a second.
 class ProgressLine {
  public:
@@ -32,19 +36,19 @@ class ProgressLine {
 /// constructs it, also where a child that redirects its stderr takes the steps.
 class StepLine {
  public:
-  explicit StepLine(std::size_t total);
+  explicit StepLine(std::size_t total = 0);
   /// Steps that turn out to be necessary later. A step beyond the total counts by itself.
   void add(std::size_t steps);
   void next(const std::string& what);
+  /// The same for work that tells the total with each step.
+  void next(std::size_t total, const std::string& what);
   void end();
 
  private:
-  void write(const std::string& text) const;
-
   core::Descriptor terminal_;  ///< below 0: nothing appears
   std::size_t total_;
   std::size_t begun_steps_ = 0;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point begun_ = {};  ///< when the first step begins
 };
 
 }  // namespace cli

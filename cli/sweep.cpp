@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -78,11 +77,12 @@ class PointsLine {
   void show(std::size_t done, std::size_t earlier, std::size_t total) {
     constexpr auto kRefresh = std::chrono::milliseconds(300);
     const Clock::time_point now = Clock::now();
-    if (!is_terminal_ || now - shown_ < kRefresh) return;
+    const bool is_done = done == total;
+    if (!is_terminal_ || (!is_done && now - shown_ < kRefresh)) return;
     shown_ = now;
-    fmt::print(stderr, "\r{} of {} points{}\033[K", done, total,
-               pace(done - earlier, total - done, seconds()));
-    std::fflush(stderr);
+    show_progress_line(STDERR_FILENO, is_done ? ""
+                                              : fmt::format("{} of {} points{}", done, total,
+                                                            pace(done - earlier, total - done, seconds())));
   }
 
   void end(const sweep::Sweep& sweep, std::size_t earlier, int processes, int threads) const {
@@ -90,7 +90,6 @@ class PointsLine {
     std::string how = earlier > 0 ? fmt::format("{} computed, {} found in the journal", computed, earlier)
                                   : fmt::format("{} computed", computed);
     if (processes > 1) how += fmt::format(", {} processes", processes);
-    if (is_terminal_) fmt::print(stderr, "\r\033[K");
     print_progress(fmt::format("{}: {}, {} thread{}, {:.2f} s, {:.0f} points/s", size_text(sweep), how,
                                threads, threads == 1 ? "" : "s", seconds(),
                                static_cast<double>(computed) / std::max(seconds(), 1e-9)));

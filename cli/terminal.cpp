@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 
 #include <sstream>
+#include <string_view>
 
 namespace cli {
 namespace {
@@ -49,6 +50,14 @@ std::string fitted(const std::string& text, std::size_t width) {
     if (!lines.eof()) out += '\n';
   }
   return out;
+}
+
+std::string cut_to(const std::string& line, std::size_t width) {
+  constexpr std::string_view kDots = "...";
+  if (line.size() <= width || width <= kDots.size()) return line;
+  std::size_t end = width - kDots.size();  // not inside a UTF-8 character
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0U) == 0x80U) --end;
+  return line.substr(0, end).append(kDots);
 }
 
 }  // namespace cli

@@ -333,6 +333,19 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("progress: a line is cut where the terminal ends, so that the next one replaces it" *
+          support::needs(no_script)) {
+  const std::string text =
+      on_terminal("stty cols 40; " + support::program() +
+                  " measure --compressors --only fp16,bf16 --elements 1024 --repetitions 1");
+  CAPTURE(text);
+  const std::size_t begin = text.find("1 of 2 done, ");
+  REQUIRE(begin != std::string::npos);
+  const std::string line = text.substr(begin, text.find('\r', begin) - begin);
+  CHECK(line.size() == 40);
+  CHECK(line.ends_with("..."));
+}
+
 TEST_CASE("measure: on a terminal it says what it measures, and how much is left" *
           support::needs(no_script)) {
   const std::string command = support::program() +
