@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -79,15 +78,14 @@ std::string command_of(const Options& options, const MeasureOptions& common) {
 void run(const Options& options, const MeasureOptions& common) {
   const profiler::CompressorBackend& backend = backend_of(common);
   check_names(options.only, backend);
-  std::optional<StepLine> line;
+  StepLine line;
   const core::CompressorCosts costs =
       profiler::measure_compressors(backend, options_of(options, common), command_of(options, common),
                                     [&](std::size_t total, const std::string& what) {
                                       if (!shows_progress()) return print_progress("measuring " + what);
-                                      if (!line) line.emplace(total);
-                                      line->next(what);
+                                      line.next(total, what);
                                     });
-  if (line) line->end();
+  line.end();
   write_or_print(common.output, compressor_costs_text(costs), summary(costs), common.json);
 }
 

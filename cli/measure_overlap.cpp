@@ -112,7 +112,7 @@ void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, in
   std::optional<core::Profile> profile;
   if (!options.into.empty()) profile = profile_to_write(options, model, batch);
   std::vector<profiler::OverlapSamples> samples;
-  StepLine line(0);
+  StepLine line;
   const auto work = [&](transport::Transport& control, measure::Engine& engine, const RankContext& context) {
     const int share = std::max(1, profiler::processor_count() / static_cast<int>(context.ranks));
     const profiler::SessionOptions session_options = {
@@ -120,18 +120,16 @@ void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, in
         .dtype = profile ? profile->dtype : core::Dtype::float32,
         .threads = options.threads.value_or(share)};
     backend.check(session_options);
+    if (control.rank() == 0) line.next("the layers are prepared");
     const profiler::ModelWork layers = profiler::make_work(model);
     const auto session = backend.open(layers, session_options);
-    samples =
-        profiler::measure_overlap(control, engine, [&] { return session->time_iteration(); },
-                                  {.bytes = bytes,
-                                   .warm_up = warm_up,
-                                   .repetitions = repetitions,
-                                   .progress = [&](int round, int rounds) {
-                                     if (control.rank() > 0) return;
-                                     if (round == 1) line.add(static_cast<std::size_t>(rounds));
-                                     line.next(fmt::format("round {} of iterations and all_reduces", round));
-                                   }});
+    samples = profiler::measure_overlap(control, engine, [&] { return session->time_iteration(); },
+                                        {.bytes = bytes,
+                                         .warm_up = warm_up,
+                                         .repetitions = repetitions,
+                                         .progress = [&](std::size_t total, const std::string& what) {
+                                           if (control.rank() == 0) line.next(total + 1, what);
+                                         }});
     if (control.rank() == 0) line.end();
   };
   const auto report = [&](const RankContext& context) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -116,13 +115,10 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
               const planner::Schedule& schedule) {
   const std::int64_t workers = chosen_workers(options, scenario);
   planner::ConsiderOptions asked = considered(options, scenario);
-  std::optional<StepLine> line;
-  asked.progress = [&](std::size_t total, const std::string& what) {
-    if (!line) line.emplace(total);
-    line->next(what);
-  };
+  StepLine line;
+  asked.progress = [&](std::size_t total, const std::string& what) { line.next(total, what); };
   const scenarios::Considered found = scenarios::consider(scenario, workers, schedule, asked);
-  if (line) line->end();
+  line.end();
   const planner::Consideration& all = found.consideration;
   const std::string text = options.json ? planner::consideration_json(all) : planner::consideration_text(all);
   if (!options.output.empty()) {
@@ -172,9 +168,14 @@ void plan(const Options& options) {
   if (options.memory_front) return memory_front(options, scenario, schedule);
   check_whole_tensors(options, schedule);
   check_same_target(options);
-  const scenarios::Planned planned =
-      scenarios::plan(scenario, chosen_workers(options, scenario), schedule,
-                      {.emit = options.emit, .target = options.target, .explain = options.explain});
+  StepLine line;
+  const scenarios::Planned planned = scenarios::plan(
+      scenario, chosen_workers(options, scenario), schedule,
+      {.emit = options.emit,
+       .target = options.target,
+       .explain = options.explain,
+       .progress = [&](std::size_t total, const std::string& what) { line.next(total, what); }});
+  line.end();
   const std::string text = shown(options, planned);
   if (!options.output.empty()) core::write_file(options.output, planner::plan_text(planned.plan));
   print_warnings(planned.warnings);

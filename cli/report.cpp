@@ -84,9 +84,14 @@ report::Report collect(const std::string& path, const Options& options) {
   if (format == "fusewise.fit") return report::of_fit(file);
   if (format == "fusewise.memory-front") return report::of_memory_front(file);
   const scenarios::Scenario scenario = scenarios::read_scenario(file);
-  return report::of_scenario(scenario, {.workers = options.workers,
-                                        .schedule = chosen_schedule(options.schedule, scenario),
-                                        .progress = ProgressLine()});
+  StepLine line;
+  report::Report out = report::of_scenario(
+      scenario, {.workers = options.workers,
+                 .schedule = chosen_schedule(options.schedule, scenario),
+                 .progress = ProgressLine(),
+                 .steps = [&](std::size_t total, const std::string& what) { line.next(total, what); }});
+  line.end();
+  return out;
 }
 
 void write_report(const Options& options) {

@@ -1,6 +1,8 @@
 // fusewise validate: compares predictions with published results and live runs.
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -35,14 +37,15 @@ void reproduce_papers(const Options& options) {
   std::vector<std::filesystem::path> files = {options.what};
   std::error_code error;
   if (std::filesystem::is_directory(options.what, error)) files = validate::paper_files(options.what);
+  std::vector<validate::Paper> papers;
+  std::transform(files.begin(), files.end(), std::back_inserter(papers), validate::load_paper);
+  StepLine line;
+  for (const validate::Paper& paper : papers) line.add(paper.figures.size());
   std::vector<validate::PaperResult> results;
-  results.reserve(files.size());
-  StepLine progress(files.size());
-  for (const auto& file : files) {
-    progress.next(file.filename().string());
-    results.push_back(validate::reproduce(validate::load_paper(file)));
-  }
-  progress.end();
+  for (const validate::Paper& paper : papers)
+    results.push_back(validate::reproduce(
+        paper, [&](const std::string& figure) { line.next(fmt::format("{}, {}", paper.name, figure)); }));
+  line.end();
   if (!options.output.empty())
     core::write_file(options.output, is_json_file(options.output) ? validate::papers_json(results)
                                                                   : validate::papers_page(results));

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "core/scaled.hpp"
 #include "planner/cost/derived.hpp"
 #include "planner/cost/least_rate.hpp"
@@ -20,6 +22,9 @@ const std::string& tensor_name(const Workload& workload, std::uint32_t gradient)
   const Gradient& at = workload.gradients[gradient];
   return workload.profile->layers[at.layer].tensors[at.tensor].name;
 }
+
+/// Called before a step, which it names.
+using Tell = std::function<void(const std::string& what)>;
 
 // ---- what happened
 
@@ -114,13 +119,14 @@ void add_split(const FusionRequest& request, const Groups& groups, std::size_t g
 }
 
 std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& request,
-                                 const Simulated& simulated) {
+                                 const Simulated& simulated, const Tell& tell) {
   const Observed seen = observe(setting, simulated);
   const double planned_us = iteration_us(request, simulated.groups);
   std::vector<GroupReason> out;
   Time channel_free = seen.backward_begins;
   for (std::size_t g = 0; g < simulated.groups.size(); ++g) {
     const Group& group = simulated.groups[g];
+    tell(fmt::format("boundaries of group {}", g + 1));
     GroupReason reason = {.first_tensor = tensor_name(setting.workload, group.begin),
                           .last_tensor = tensor_name(setting.workload, group.end - 1),
                           .bytes = bytes_of(setting.workload, group)};
@@ -196,12 +202,20 @@ WhatIf free_coding(const Setting& setting, const Schedule& schedule, const Commu
           .best_plan_us = best_us(setting, other)};
 }
 
+bool codes(const CommunicationPlan& plan) {
+  return std::any_of(plan.transfers.begin(), plan.transfers.end(),
+                     [](const TransferCost& transfer) { return transfer.encodes() || transfer.decodes(); });
+}
+
+constexpr std::size_t kWhatIfs = 9;  ///< without that of coding
+
 void add_what_ifs(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,
-                  Explanation& out) {
+                  const Tell& tell, Explanation& out) {
   const core::Profile& profile = *setting.workload.profile;
   const core::Network network =
       with_derived(*setting.network, setting.costs.workers(), setting.costs.algorithm());
   const auto with = [&](const std::string& change, double startup, double per_byte, double compute) {
+    tell("what if: " + change);
     return what_if(
         change, setting, schedule, plan,
         {.profile = core::scaled(profile, compute), .network = core::scaled(network, startup, per_byte)});
@@ -210,10 +224,10 @@ void add_what_ifs(const Setting& setting, const Schedule& schedule, const Commun
   out.free.push_back(with("bytes", 1, 0, 1));
   constexpr double kNearlyNothing = 1e-6;  // keeps times positive so that ratios are defined
   out.free.push_back(with("forward and backward", 1, 1, kNearlyNothing));
-  const bool codes =
-      std::any_of(plan.transfers.begin(), plan.transfers.end(),
-                  [](const TransferCost& transfer) { return transfer.encodes() || transfer.decodes(); });
-  if (codes) out.free.push_back(free_coding(setting, schedule, plan));
+  if (codes(plan)) {
+    tell("what if: encoding and decoding");
+    out.free.push_back(free_coding(setting, schedule, plan));
+  }
   const auto gains_max =
       std::min_element(out.free.begin(), out.free.end(),
                        [](const WhatIf& a, const WhatIf& b) { return a.best_plan_us < b.best_plan_us; });
@@ -277,6 +291,7 @@ std::optional<double> s_max(const Setting& setting, const CommunicationPlan& pla
 
 /// Built-in compressors that the pipeline supports, without duplicates under other names.
 std::vector<Compressor> candidates(const Setting& setting, const Schedule& schedule) {
+  if (setting.costs.workers() == 1) return {};
   if (!schedule.pipeline->takes_compression || has_types_of_its_own(setting, schedule)) return {};
   const Program program = schedule.pipeline->program(1, schedule.options);
   const bool halves = program.ops.front().kind != core::CollectiveKind::all_reduce;
@@ -328,14 +343,15 @@ std::optional<double> pays_from(const Setting& setting, const Schedule& dense, c
   return std::exp2(yes);
 }
 
-void add_compressors(const Setting& setting, const Schedule& schedule, Explanation& out) {
+void add_compressors(const Setting& setting, const Schedule& schedule,
+                     const std::vector<Compressor>& compressors, const Tell& tell, Explanation& out) {
   Schedule dense = schedule;
   dense.compressor = {};
   dense.selective = false;
   dense.fusion.choices.clear();
   out.best_uncompressed_us = best_us(setting, dense);
-  if (setting.costs.workers() == 1) return;
-  for (const Compressor& compressor : candidates(setting, schedule)) {
+  for (const Compressor& compressor : compressors) {
+    tell("compression: " + compressor.name);
     Schedule compressed = dense;
     compressed.compressor = compressor;
     const double iteration_us = best_us(setting, compressed);
@@ -348,7 +364,8 @@ void add_compressors(const Setting& setting, const Schedule& schedule, Explanati
 
 }  // namespace
 
-Explanation explain(const Setting& setting, const Schedule& schedule, const Run& run) {
+Explanation explain(const Setting& setting, const Schedule& schedule, const Run& run,
+                    const std::function<void(std::size_t total, const std::string& what)>& progress) {
   Conditions steady = setting.conditions;
   steady.jitter = {};
   const Setting calm(*setting.workload.profile, *setting.network, setting.costs.workers(),
@@ -361,11 +378,16 @@ Explanation explain(const Setting& setting, const Schedule& schedule, const Run&
   out.compute_us = predicted.forward_us + predicted.backward_us + predicted.encode_us + predicted.decode_us +
                    predicted.update_us + predicted.read_us;
   out.speedup = predicted.speedup;
-  out.groups = reasons(calm, request, run);
+  const std::vector<Compressor> compressors = candidates(calm, schedule);
+  const std::size_t total = run.groups.size() + kWhatIfs + (codes(run) ? 1 : 0) + compressors.size();
+  const Tell tell = [&](const std::string& what) {
+    if (progress) progress(total, what);
+  };
+  out.groups = reasons(calm, request, run, tell);
   out.s_max = s_max(calm, run);
   out.line_rate_gbps = setting.network->line_rate_gbps;
-  add_what_ifs(calm, schedule, run, out);
-  add_compressors(calm, schedule, out);
+  add_what_ifs(calm, schedule, run, tell, out);
+  add_compressors(calm, schedule, compressors, tell, out);
   return out;
 }
 

@@ -3,7 +3,9 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,8 +67,10 @@ struct Explanation {
   std::optional<double> line_rate_gbps;
 };
 
-/// `run` is the result of run(setting, schedule). The comparisons ignore jitter.
-Explanation explain(const Setting& setting, const Schedule& schedule, const Run& run);
+/// `run` is the result of run(setting, schedule). The comparisons ignore jitter. `progress` is called before
+/// each of its steps; `total` is their number.
+Explanation explain(const Setting& setting, const Schedule& schedule, const Run& run,
+                    const std::function<void(std::size_t total, const std::string& what)>& progress = {});
 
 std::string explanation_text(const Explanation& explanation);
 std::string explanation_json(const Explanation& explanation);

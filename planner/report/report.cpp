@@ -191,9 +191,11 @@ void add_timelines(const Scenario& scenario, const std::vector<std::int64_t>& wo
 }
 
 /// The plan in the words of every framework, or why a framework cannot have it.
-ordered_json emissions(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule) {
+ordered_json emissions(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
+                       const std::function<void(const std::string& what)>& tell) {
   ordered_json out = ordered_json::array();
   for (const planner::Emitter& emitter : planner::emitters()) {
+    tell(fmt::format("the plan as {} takes it", emitter.name));
     if (emitter.name == "json") continue;
     ordered_json item = {{"target", emitter.name}, {"summary", emitter.summary}};
     try {
@@ -207,16 +209,24 @@ ordered_json emissions(const Scenario& scenario, std::int64_t workers, const pla
   return out;
 }
 
-ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule) {
+ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Options& options) {
+  const planner::Schedule& schedule = options.schedule;
   ordered_json out = {{"workers", workers}, {"schedule", schedule.name}};
+  std::size_t total = 0;
+  const auto tell = [&](std::size_t explaining, const std::string& what) {
+    total = explaining;
+    if (options.steps) options.steps(total + planner::emitters().size(), what);
+  };
   try {
     const bool groups_tensors = !planner::goes_by_layer(schedule);
-    const scenarios::Planned planned =
-        scenarios::plan(scenario, workers, schedule, {.emit = {}, .explain = groups_tensors});
+    const scenarios::Planned planned = scenarios::plan(
+        scenario, workers, schedule, {.emit = {}, .explain = groups_tensors, .progress = tell});
     out["document"] = ordered_json::parse(planner::plan_text(planned.plan));
     if (planned.explanation)
       out["explanation"] = ordered_json::parse(planner::explanation_json(*planned.explanation));
-    if (groups_tensors) out["emissions"] = emissions(scenario, workers, schedule);
+    if (groups_tensors)
+      out["emissions"] =
+          emissions(scenario, workers, schedule, [&](const std::string& what) { tell(total, what); });
   } catch (const core::InputError& error) {
     out["problem"] = error.what();
   }
@@ -335,7 +345,7 @@ Report of_scenario(const Scenario& scenario, const Options& options) {
   out.data = {{"title", out.title}, {"kind", "scenario"}, {"about", about(scenario)}};
   add_results(results, out);
   const std::int64_t workers = chosen_workers(results, options);
-  out.data["plan"] = plan_of(scenario, workers, options.schedule);
+  out.data["plan"] = plan_of(scenario, workers, options);
   if (scenario.file.has("sweep")) out.data["sweep"] = sweep_of(scenario);
   add_timelines(scenario, timeline_workers(results, workers), out);
   return out;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -27,6 +28,8 @@ struct Options {
   std::int64_t workers = 0;    ///< number of workers of the plan; 0: at the knee of the planned schedule
   planner::Schedule schedule;  ///< makes the plan
   std::function<void(const scenarios::Progress&)> progress = {};
+  /// Called before each step of explaining and emitting the plan; `total` is their number.
+  std::function<void(std::size_t total, const std::string& what)> steps = {};
 };
 
 /// A page of a scenario becomes no larger: timelines then show less detail.

@@ -417,7 +417,7 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
                    .explanation = {}};
     if (!options.emit.empty())
       out.emission = emit(options.emit, scenario, setting, schedule, out.plan, run.groups);
-    if (options.explain) out.explanation = planner::explain(setting, schedule, run);
+    if (options.explain) out.explanation = planner::explain(setting, schedule, run, options.progress);
     return out;
   });
 }

@@ -103,6 +103,8 @@ struct PlanOptions {
   std::string emit;    ///< name of one of planner::emitters(), or empty
   std::string target;  ///< the framework to plan for: the name of an emitter with a target; or empty
   bool explain = false;
+  /// Called before each step of the explanation; `total` is their number.
+  std::function<void(std::size_t total, const std::string& what)> progress = {};
 };
 
 /// Makes a plan for one number of workers with one schedule.

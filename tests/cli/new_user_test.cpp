@@ -309,8 +309,10 @@ TEST_CASE("errors: an option that is nearly right is suggested") {
 TEST_CASE(
     "progress: on a terminal, long commands tell how much is done, at which rate, and how much is left" *
     support::needs(no_script)) {
+  const support::TemporaryFolder folder;
+  const std::string report = "report googlenet-k80 -o " + (folder / "r.html").string();
   struct Example {
-    const char* arguments;
+    std::string arguments;
     const char* begin;
     const char* then;
   };
@@ -319,7 +321,11 @@ TEST_CASE(
                 " s left: bf16"},
         Example{"measure --workers 2 --overlap resnet18 --batch 1 --threads 1 --repetitions 1 --warm-up 1 "
                 "--overlap-size 16MiB",
-                "0 of 3 done: round 1 of iterations", " s left: round 2 of iterations"},
+                "0 of 1 done: the layers are prepared", " s left: round 1, iterations during all_reduces"},
+        Example{"plan googlenet-k80 --workers 4 --explain", " done: boundaries of group 1",
+                " s left: what if: half the bandwidth"},
+        Example{report, " done: boundaries of group 1", " s left: the plan as ddp takes it"},
+        Example{"validate validate/papers/dear.paper.json", " done: dear, ", " s left: dear, s-"},
         Example{"plan googlenet-k80 --workers 4 --consider-compression --densities 0.1",
                 "0 of 15 done: ", " s left: the best choice for each group"},
         Example{"profile resnet18 --backend cpu --batch 1 --input-size 32 --repetitions 2 --warm-up 0",

@@ -57,9 +57,10 @@ std::string fault_of(const ScoreResult& result) {
 
 }  // namespace
 
-PaperResult reproduce(const Paper& paper) {
+PaperResult reproduce(const Paper& paper, const std::function<void(const std::string&)>& progress) {
   PaperResult out = {.paper = paper, .figures = {}, .scores = {}};
   for (const Figure& figure : paper.figures) {
+    if (progress) progress(figure.name);
     Values ours = measure(paper, figure);
     check_finite(figure, ours);
     const Outcome outcome = judge(figure, ours, is_calibrated(paper, figure.name));

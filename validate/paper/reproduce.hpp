@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,9 @@ struct PaperResult {
   std::vector<ScoreResult> scores;
 };
 
-/// Throws InputError if the paper's file asks for something impossible.
-PaperResult reproduce(const Paper& paper);
+/// Throws InputError if the paper's file asks for something impossible. `progress` is called before each
+/// figure, with its name.
+PaperResult reproduce(const Paper& paper, const std::function<void(const std::string&)>& progress = {});
 
 /// Returns the sorted files `*.paper.json` of a folder; throws InputError if there are none.
 std::vector<std::filesystem::path> paper_files(const std::filesystem::path& folder);

@@ -55,19 +55,19 @@ class Measurement {
 
   /// Runs in rounds, so that a gradual slow-down of the machine is not attributed to the overlap.
   OverlapSamples run() {
-    for (int i = 0; i < options_.warm_up; ++i) (void)compute_();
+    for (int i = 0; i < options_.warm_up; ++i) (void)compute("warm-up");
     std::vector<double> warm_up;
     communicate(options_.warm_up, warm_up);
-    const int share = (options_.repetitions + kRounds - 1) / kRounds;
     for (int round = 1; round <= kMaxRounds; ++round) {
-      if (options_.progress) options_.progress(round, kRounds);
       transport::barrier(control_, kTag);
-      for (int i = 0; i < share; ++i) out_.compute_alone.push_back(compute_());
-      communicate(share, out_.communication_alone);
+      for (int i = 0; i < share_; ++i)
+        out_.compute_alone.push_back(compute(fmt::format("round {}, iterations alone", round)));
+      communicate(share_, out_.communication_alone);
       const double ratio =
           core::statistics(out_.compute_alone).median / core::statistics(out_.communication_alone).median;
-      communicate(static_cast<int>(std::min(std::ceil(kLonger * share * max(ratio)) + 1, kMaxCollectives)),
-                  out_.communication_beside, &out_.compute_beside);
+      communicate(static_cast<int>(std::min(std::ceil(kLonger * share_ * max(ratio)) + 1, kMaxCollectives)),
+                  out_.communication_beside, &out_.compute_beside,
+                  fmt::format("round {}, iterations during all_reduces", round));
       const double min = -max(-static_cast<double>(out_.compute_beside.size()));
       if (round >= kRounds && min >= options_.repetitions) return out_;
     }
@@ -78,6 +78,14 @@ class Measurement {
   }
 
  private:
+  /// One iteration, and its time.
+  double compute(const std::string& what) {
+    const double in_rounds = kRounds * (1 + kLonger) * share_;
+    if (options_.progress)
+      options_.progress(static_cast<std::size_t>(options_.warm_up + std::lround(in_rounds)), what);
+    return compute_();
+  }
+
   /// Returns the maximum over all ranks, so that all continue alike.
   double max(double own) {
     double out = own;
@@ -88,8 +96,8 @@ class Measurement {
 
   /// Runs in its own thread, as in training, and uses control and engine meanwhile. Computes at the same time
   /// if there is something to compute; only iterations that begin and end meanwhile count.
-  void communicate(int collectives, std::vector<double>& into,
-                   std::vector<double>* compute_beside = nullptr) {
+  void communicate(int collectives, std::vector<double>& into, std::vector<double>* compute_beside = nullptr,
+                   const std::string& what = "") {
     transport::barrier(control_, kTag);
     std::atomic<bool> is_over = false;
     std::exception_ptr failure;
@@ -108,7 +116,7 @@ class Measurement {
       is_over = true;
     });
     while (compute_beside != nullptr && !is_over) {
-      const double us = compute_();
+      const double us = compute(what);
       if (!is_over) compute_beside->push_back(us);
     }
     communication.join();
@@ -119,6 +127,7 @@ class Measurement {
   measure::Engine& engine_;
   const std::function<double()>& compute_;
   OverlapOptions options_;
+  const int share_ = (options_.repetitions + kRounds - 1) / kRounds;  ///< of the repetitions, in each round
   OverlapSamples out_;
 };
 

@@ -3,8 +3,10 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "collectives/transport/transport.hpp"
@@ -16,8 +18,8 @@ struct OverlapOptions {
   std::int64_t bytes = std::int64_t{4} << 20;  ///< of each all-reduce, a multiple of 4
   int warm_up = 2;
   int repetitions = 10;  ///< of each alone; minimum number of counted iterations at the same time
-  /// Called before each round; more rounds follow if too few iterations counted.
-  std::function<void(int round, int rounds)> progress = {};
+  /// Called before each iteration. `total` is how often, about: more follow if too few iterations counted.
+  std::function<void(std::size_t total, const std::string& what)> progress = {};
 };
 
 /// Samples of one rank, in microseconds.
