@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -240,30 +242,45 @@ void check_subcommand(const CLI::App& app) {
       for (const std::string& word : chosen->remaining(false)) check_command(*chosen, word);
 }
 
-/// Breaks the indented lines of a help text at spaces, so that they fit a terminal of that width.
-std::string wrapped(const std::string& help, std::size_t width) {
-  constexpr std::size_t kIndent = 30;  // where CLI11 begins the descriptions of options
-  constexpr std::size_t kMinWidth = kIndent + 20;
+bool starts_with_any(const std::string& line, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return line.starts_with(word); });
+}
+
+/// Fits a help text to a terminal. Sentences that go on in the next line are broken anew, and examples stay
+/// whole, because they are there to be pasted.
+std::string fitted_help(const std::string& help, std::size_t width) {
+  if (width == 0) return help;
   std::string out;
+  std::string sentences;
+  bool is_example = false;
+  const auto end_sentences = [&] {
+    if (!sentences.empty()) out += fitted(sentences + '\n', width);
+    sentences.clear();
+  };
   std::istringstream lines(help);
-  for (std::string line; std::getline(lines, line); out += line + '\n') {
-    if (width < kMinWidth || !line.starts_with(' ')) continue;
-    while (line.size() > width) {
-      const std::size_t text = line.find_first_not_of(' ');
-      std::size_t space = line.rfind(' ', width);
-      if (space == std::string::npos || space < text) space = line.find(' ', text);  // after a long word
-      if (space == std::string::npos) break;
-      out += line.substr(0, space) + '\n';
-      line = std::string(kIndent, ' ') + line.substr(space + 1);
-    }
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_part =
+        !line.empty() && !starts_with_any(line, {" ", "Usage:", "Example", "Documentation:"});
+    const bool goes_on = !sentences.empty() && sentences.back() != '.' && sentences.back() != ':';
+    if (is_part && goes_on) sentences += ' ' + line;
+    if (is_part && goes_on) continue;
+    end_sentences();
+    if (is_part) sentences = line;
+    is_example = line.starts_with("Example") || (is_example && line.starts_with(' '));
+    if (is_part) continue;
+    for (std::size_t i = 0; line.size() > width && !is_example && i < line.size(); ++i)
+      if (line[i] == ',' && line.find('{') < i && i < line.rfind('}')) line.insert(++i, " ");  // of values
+    out += is_example ? line + '\n' : fitted(line + '\n', width);
   }
+  end_sentences();
   return out;
 }
 
 }  // namespace
 
 std::string Program::run(int argc, const char* const* argv) {
-  if (argc == 1) return start_;
+  if (argc == 1) return fitted(start_, terminal_width(STDOUT_FILENO));
   if (argc >= 2) check_command(*app_, argv[1]);
   try {
     app_->parse(argc, argv);
@@ -276,7 +293,7 @@ std::string Program::run(int argc, const char* const* argv) {
     }
     std::ostringstream out;  // CLI11 asks for help and version by exceptions, too
     app_->exit(error, out);
-    return wrapped(out.str(), terminal_width(STDOUT_FILENO));
+    return fitted_help(out.str(), terminal_width(STDOUT_FILENO));
   }
 }
 

@@ -16,7 +16,7 @@ struct Options : CompareOptions {
 void compare(const Options& options) {
   const compared::Comparison comparison = comparison_of(options);
   print_warnings(comparison.warnings);
-  print(options.json ? comparison_json(comparison) : comparison_text(comparison));
+  options.json ? print(comparison_json(comparison)) : print_for_people(comparison_text(comparison));
 }
 
 }  // namespace

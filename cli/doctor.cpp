@@ -19,6 +19,7 @@
 #include "cli/bundled.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
+#include "cli/terminal.hpp"
 #include "core/errors.hpp"
 #include "core/json_text.hpp"
 #include "core/text_table.hpp"
@@ -194,11 +195,14 @@ std::string report_json(const std::vector<Finding>& all) {
                           {"findings", std::move(findings)}});
 }
 
-std::string report_table(const std::vector<Finding>& all) {
+/// Three columns are too wide for many terminals; the last of two continues below itself.
+std::string report_table(const std::vector<Finding>& all, bool is_narrow) {
   std::vector<std::vector<std::string>> rows = {{"", "what", "found", "good for"}};
+  if (is_narrow) rows = {{"", "what", "found; good for"}};
   std::string missing;
   for (const Finding& each : all) {
     rows.push_back({each.is_there ? "yes" : "no", each.what, each.found, each.use});
+    if (is_narrow) rows.back() = {rows.back()[0], each.what, each.found + "; " + each.use};
     if (!each.is_there) missing += fmt::format("  {}: {}\n", each.what, each.remedy);
   }
   const std::string always =
@@ -218,7 +222,9 @@ void add_doctor(const Command& program) {
   command.add_flag("--json", *json, "print JSON instead of a table");
   command.on_run([json] {
     if (*json) return print(report_json(examine()));
-    print_for_people(printable_lines(report_table(examine())));
+    constexpr std::size_t kWide = 140;
+    const std::size_t width = terminal_width(STDOUT_FILENO);
+    print_for_people(printable_lines(report_table(examine(), width > 0 && width < kWide)));
   });
 }
 

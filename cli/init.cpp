@@ -16,6 +16,7 @@
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
+#include "cli/terminal.hpp"
 #include "core/bundled.hpp"
 #include "core/errors.hpp"
 #include "core/estimate/estimate.hpp"
@@ -49,7 +50,7 @@ std::string ask(const std::string& option, const std::string& question,
     throw core::InputError(
         fmt::format("{}: this option is required where there is no terminal to ask on (try --help)", option));
   for (;;) {
-    fmt::print(stderr, "{} ", question);
+    fmt::print(stderr, "{} ", fitted(question, terminal_width(STDERR_FILENO)));
     std::string answer;
     if (!std::getline(std::cin, answer))
       throw core::InputError(fmt::format("{}: expected an answer, got the end of the input", option));
@@ -220,10 +221,11 @@ void init(Options options) {
   check_output(options);
   core::write_file(options.output, text);
   if (options.json) return print(text);
+  print_for_people(printable_lines(fmt::format("{}: {}, {} layers, {}\n", options.output, profile.model,
+                                               profile.layers.size(), profile.origin.source)));
   print(printable_lines(fmt::format(
-      "{0}: {1}, {2} layers, {3}\nnext: fusewise simulate {0}\n      fusewise plan {0} --workers {4}\n      "
-      "fusewise report {0}\n",
-      options.output, profile.model, profile.layers.size(), profile.origin.source, options.workers.back())));
+      "next: fusewise simulate {0}\n      fusewise plan {0} --workers {1}\n      fusewise report {0}\n",
+      options.output, options.workers.back())));
 }
 
 }  // namespace

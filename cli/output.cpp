@@ -38,6 +38,8 @@ void print(const std::string& text) {
 
 void print_for_people(const std::string& text) { print(fitted(text, terminal_width(STDOUT_FILENO))); }
 
+void print_script(const std::string& text) { print(fitted_comments(text, terminal_width(STDOUT_FILENO))); }
+
 bool is_json_file(std::string_view file) { return file.ends_with(".json"); }
 
 void write_or_print(const std::string& file, const std::string& text, const std::string& summary, bool json) {
@@ -64,10 +66,12 @@ std::string_view over_progress() { return ::isatty(STDERR_FILENO) == 1 ? "\r\033
 }  // namespace
 
 void print_progress(std::string_view message) {
-  log().info("{}{}", over_progress(), core::one_line(message));
+  log().info("{}{}", over_progress(), fitted(core::one_line(message), terminal_width(STDERR_FILENO)));
 }
 
-void print_error(std::string_view message) { log().error("{}{}", over_progress(), core::one_line(message)); }
+void print_error(std::string_view message) {
+  log().error("{}{}", over_progress(), fitted(core::one_line(message), terminal_width(STDERR_FILENO)));
+}
 
 std::string printable_lines(const std::string& text) {
   std::string out;

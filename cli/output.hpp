@@ -18,6 +18,9 @@ void print(const std::string& text);
 /// Prints tables and sentences for people; on a terminal, long lines are broken so that they fit it.
 void print_for_people(const std::string& text);
 
+/// Prints a script; on a terminal, long comments are broken so that they fit it.
+void print_script(const std::string& text);
+
 /// Whether an output that is a page for people by default is asked for as JSON: its name ends in .json.
 bool is_json_file(std::string_view file);
 

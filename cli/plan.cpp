@@ -138,7 +138,8 @@ void memory_front(const Options& options, const scenarios::Scenario& scenario,
     core::write_file(options.output,
                      planner::plan_text(scenarios::plan(scenario, workers, found.chosen).plan));
   print_warnings(scenario.warnings);
-  print(options.json ? planner::memory_front_json(found.front) : planner::memory_front_text(found.front));
+  if (options.json) return print(planner::memory_front_json(found.front));
+  print_for_people(planner::memory_front_text(found.front));
 }
 
 /// Prints the plans of all parts of a job with the key parallel, or what a framework makes of them; --output
@@ -150,7 +151,7 @@ void plan_parts(const Options& options, const scenarios::Scenario& scenario,
   if (!options.output.empty()) core::write_file(options.output, scenarios::divided_plan_json(found));
   print_warnings(found.warnings);
   if (found.emission)
-    return print(options.json ? core::json_text(found.emission->json) : found.emission->text);
+    return options.json ? print(core::json_text(found.emission->json)) : print_script(found.emission->text);
   if (options.json) return print(scenarios::divided_plan_json(found));
   print_for_people(scenarios::divided_plan_text(found));
 }
@@ -179,7 +180,8 @@ void plan(const Options& options) {
   const std::string text = shown(options, planned);
   if (!options.output.empty()) core::write_file(options.output, planner::plan_text(planned.plan));
   print_warnings(planned.warnings);
-  options.json || planned.emission ? print(text) : print_for_people(text);
+  if (options.json) return print(text);
+  planned.emission ? print_script(text) : print_for_people(text);
 }
 
 /// Adds the options of --consider-compression.

@@ -34,13 +34,14 @@ std::string model_summary(const core::Field& file) {
       "model {}: {} layers, {} tensors, {} parameters, {:.4g} GFLOP forward per sample\n", model.name,
       model.layers.size(), tensor_count(model), parameter_count(model), forward_flops(model) / 1e9);
   if (!model.about.empty()) out += model.about + '\n';
+  std::vector<std::vector<std::string>> rows;
   for (const core::Layer& layer : model.layers) {
-    out +=
-        fmt::format("  {:<40} {:<20} {:>20}", layer.name, core::name(layer.kind), core::text(layer.output));
-    for (const core::Tensor& tensor : layer.tensors) out += fmt::format("  {}", core::text(tensor.shape));
-    out += '\n';
+    std::vector<std::string> shapes;
+    for (const core::Tensor& tensor : layer.tensors) shapes.push_back(core::text(tensor.shape));
+    rows.push_back({"  " + layer.name, std::string(core::name(layer.kind)), core::text(layer.output),
+                    fmt::format("{}", fmt::join(shapes, "  "))});
   }
-  return out;
+  return out + core::aligned(rows, {0, 1, 3});
 }
 
 std::string profile_summary(const core::Field& file) { return summary(core::read_profile(file)); }
@@ -60,6 +61,7 @@ std::string scenario_summary(const core::Field& file) {
   const scenarios::Scenario scenario = scenarios::read_scenario(file);
   std::vector<std::string> names;
   for (const planner::Schedule& schedule : scenario.schedules) names.push_back(schedule.name);
+  names = scenarios::without_folders(std::move(names));
   return fmt::format("scenario {}: {} workers; schedules {}\n{}{}", scenario.name,
                      fmt::join(scenario.workers, ", "), fmt::join(names, ", "), summary(scenario.profile),
                      summary(scenario.network));
@@ -131,10 +133,10 @@ Entry measured_network(const core::BundledFile& bundled) {
   }
   const std::vector<std::int64_t> workers = workers_of(network);
   const std::vector<std::string_view> collectives = collectives_of(network);
-  return {{std::string(bundled.name), fmt::format("{} workers", fmt::join(workers, ", ")),
-           fmt::format("{}", fmt::join(collectives, ", ")),
+  return {{std::string(bundled.name), fmt::format("{}", fmt::join(workers, ", ")),
            fmt::format("{:.0f} B to {:.4g} MB", min_bytes, max_bytes / 1e6),
-           fmt::format("{:.1f} on {}", rate, workers.back())},
+           fmt::format("{:.1f} GB/s on {}", rate, workers.back()),
+           fmt::format("{}", fmt::join(collectives, ", "))},
           {{"name", bundled.name},
            {"workers", workers},
            {"collectives", collectives},
@@ -232,32 +234,34 @@ std::vector<Entry> profiles() {
 }
 
 std::vector<List> lists() {
-  return {{.name = "scenarios",
-           .header = {"scenario", "model", "network", "workers", "schedules"},
-           .left = {0, 1, 2},
-           .entries = bundled_scenarios,
-           .hint = "\nfusewise simulate NAME, plan NAME and report NAME take one from any folder\n"},
-          {.name = "models",
-           .header = {"model", "layers", "tensors", "parameters", "GFLOP a sample"},
-           .left = {0},
-           .entries = models,
-           .hint = "\nfusewise estimate MODEL --device NAME makes a profile of one\n"},
-          {.name = "profiles",
-           .header = {"profile", "device", "batch", "layers", "MB", "compute ms"},
-           .left = {0, 1},
-           .entries = profiles,
-           .hint = "\nA scenario names one: \"profile\": \"NAME\"\n"},
-          {.name = "networks",
-           .header = {"network", "measured on", "collectives", "sizes", "GB/s of an all-reduce"},
-           .left = {0, 1, 2, 3},
-           .entries = measured_networks,
-           .hint = "\n"},
-          {.name = "networks",
-           .header = {"network of scenarios", "described by"},
-           .left = {0, 1},
-           .entries = networks_of_scenarios,
-           .hint = "\nA scenario names one: \"network\": \"NAME\", with \"between\": "
-                   "{\"bandwidth_gbps\": 400} for several nodes of a measured machine\n"}};
+  return {
+      {.name = "scenarios",
+       .header = {"scenario", "model", "network", "workers", "schedules"},
+       .left = {0, 1, 2},
+       .entries = bundled_scenarios,
+       .hint = "\nfusewise simulate NAME, plan NAME and report NAME take one from any folder\n"},
+      {.name = "models",
+       .header = {"model", "layers", "tensors", "parameters", "GFLOP a sample"},
+       .left = {0},
+       .entries = models,
+       .hint = "\nfusewise estimate MODEL --device NAME makes a profile of one\n"},
+      {.name = "profiles",
+       .header = {"profile", "device", "batch", "layers", "MB", "time ms"},
+       .left = {0, 1},
+       .entries = profiles,
+       .hint =
+           "\ntime = forward and backward of an iteration; a scenario names one: \"profile\": \"NAME\"\n"},
+      {.name = "networks",
+       .header = {"network", "workers", "sizes", "all-reduce", "collectives"},
+       .left = {0, 1, 2, 4},
+       .entries = measured_networks,
+       .hint = "\n"},
+      {.name = "networks",
+       .header = {"network of scenarios", "described by"},
+       .left = {0, 1},
+       .entries = networks_of_scenarios,
+       .hint = "\nA scenario names one: \"network\": \"NAME\", with \"between\": "
+               "{\"bandwidth_gbps\": 400} for several nodes of a measured machine\n"}};
 }
 
 std::string table(const List& list) {
@@ -314,7 +318,8 @@ Document loaded(const std::string& path) {
 }
 
 void show(const std::string& path, bool json) {
-  if (const std::string list = list_text(path, json); !list.empty()) return print(list);
+  if (const std::string list = list_text(path, json); !list.empty())
+    return json ? print(list) : print_for_people(list);
   const Document document = loaded(path);
   const core::Field file = core::Field::parse(document.text, document.source);
   std::vector<std::string_view> known;
@@ -323,7 +328,7 @@ void show(const std::string& path, bool json) {
   for (const Format& format : kFormats)
     if (format.name == name) {
       const std::string text = format.show(file);  // refuses what is wrong, also for --json
-      print(json ? document.text : printable_lines(text));
+      json ? print(document.text) : print_for_people(printable_lines(text));
     }
 }
 

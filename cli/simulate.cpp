@@ -1,5 +1,7 @@
 // fusewise simulate: simulates every schedule of a scenario on every number of workers.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -10,6 +12,7 @@
 #include "cli/input.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/terminal.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "planner/scenarios/results_text.hpp"
@@ -73,7 +76,7 @@ void simulate(const Options& options) {
   core::write_files(files);
   print_warnings(results.warnings);
   if (options.json || options.csv) return print(rows);
-  print_for_people(results_table(results));
+  print_for_people(results_table(results, terminal_width(STDOUT_FILENO)));
 }
 
 }  // namespace

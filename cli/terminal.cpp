@@ -11,11 +11,13 @@ namespace {
 constexpr std::size_t kIndent = 2;    // of continued sentences
 constexpr std::size_t kMinRoom = 16;  // for the last cell of a row
 
-/// Where a continued line begins: below the last cell of a row, or a little behind the begin of a sentence.
+/// Where a continued line begins: below the last cell of a row, also where that stands alone, or a little
+/// behind the begin of a sentence.
 std::size_t continued_at(const std::string& line) {
   const std::size_t begin = line.find_first_not_of(' ');
   const std::size_t gap = line.rfind("  ");
-  return gap == std::string::npos || gap < begin ? begin + kIndent : gap + 2;
+  if (gap != std::string::npos && gap >= begin) return gap + 2;
+  return begin >= kMinRoom ? begin : begin + kIndent;
 }
 
 std::string fitted_line(std::string line, std::size_t width) {
@@ -48,6 +50,21 @@ std::string fitted(const std::string& text, std::size_t width) {
   for (std::string line; std::getline(lines, line);) {
     out += fitted_line(line, width);
     if (!lines.eof()) out += '\n';
+  }
+  return out;
+}
+
+std::string fitted_comments(const std::string& script, std::size_t width) {
+  constexpr std::string_view kMark = "# ";
+  if (width <= kMark.size()) return script;
+  std::string out;
+  std::istringstream lines(script);
+  for (std::string line; std::getline(lines, line); out += line + '\n') {
+    if (line.size() <= width || !line.starts_with(kMark)) continue;
+    std::istringstream parts(fitted_line(line.substr(kMark.size()), width - kMark.size()));
+    line.clear();
+    for (std::string part; std::getline(parts, part);)
+      line.append(line.empty() ? "" : "\n").append(kMark).append(part);
   }
   return out;
 }

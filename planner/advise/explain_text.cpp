@@ -5,6 +5,7 @@
 
 #include "core/field.hpp"
 #include "core/json_text.hpp"
+#include "core/text_table.hpp"
 #include "planner/advise/explain.hpp"
 
 namespace planner {
@@ -37,10 +38,12 @@ std::string group_text(std::size_t number, const GroupReason& group) {
   return out;
 }
 
-std::string what_if_text(const WhatIf& row, std::string_view suffix) {
-  return fmt::format("  {:<34} this plan {:>14}, the best plan {:>14}, this one loses {:.2f} %\n",
-                     row.change + std::string(suffix), ms(row.this_plan_us), ms(row.best_plan_us),
-                     100 * (row.this_plan_us / row.best_plan_us - 1));
+std::string what_ifs_text(const std::vector<WhatIf>& all, std::string_view suffix) {
+  std::vector<std::vector<std::string>> rows = {{"", "this plan", "the best plan", "this one loses"}};
+  for (const WhatIf& each : all)
+    rows.push_back({fmt::format("  {}{}", each.change, suffix), ms(each.this_plan_us), ms(each.best_plan_us),
+                    fmt::format("{:.2f} %", 100 * (each.this_plan_us / each.best_plan_us - 1))});
+  return core::aligned(rows, {0});
 }
 
 std::string compressor_text(const Explanation& all, const CompressorOutlook& outlook) {
@@ -85,7 +88,7 @@ std::string explanation_text(const Explanation& all) {
   for (std::size_t g = 0; g < all.groups.size(); ++g) out += group_text(g + 1, all.groups[g]);
 
   out += fmt::format("\nWhat bounds the iteration: {}\n", all.bound_by);
-  for (const WhatIf& row : all.free) out += what_if_text(row, " free");
+  out += what_ifs_text(all.free, " free");
   out += fmt::format("  iteration {}, compute alone {}, simple lower bound {}\n  speed-up {:.2f}",
                      ms(all.iteration_us), ms(all.compute_us), ms(all.lower_bound_us), all.speedup);
   if (all.s_max)
@@ -94,7 +97,7 @@ std::string explanation_text(const Explanation& all) {
                     *all.s_max);
 
   out += "\n\nIf inputs were other than given\n";
-  for (const WhatIf& row : all.other) out += what_if_text(row, "");
+  out += what_ifs_text(all.other, "");
 
   out += fmt::format("\nDoes compression pay? The best plan without takes {}; with\n",
                      ms(all.best_uncompressed_us));

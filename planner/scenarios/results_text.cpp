@@ -4,11 +4,14 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "core/field.hpp"
@@ -383,10 +386,61 @@ std::string results_csv(const Results& results) {
   return out;
 }
 
-std::string results_table(const Results& results) {
-  std::vector<std::vector<std::string>> rows = {{"workers", "schedule", "groups", "iteration ms",
-                                                 "exposed ms", "channel ms", "samples/s", "speedup",
-                                                 "efficiency", ""}};
+std::vector<std::string> without_folders(std::vector<std::string> names) {
+  std::vector<std::string> out;
+  for (const std::string& name : names) {
+    std::istringstream words(name);
+    std::string& shorter = out.emplace_back();
+    for (std::string word; std::getline(words, word, ' ');)
+      shorter += (shorter.empty() ? "" : " ") + word.substr(word.rfind('/') + 1);
+  }
+  const auto count = [](const std::vector<std::string>& all) {
+    return std::set<std::string>(all.begin(), all.end()).size();
+  };
+  return count(out) == count(names) ? out : names;
+}
+
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+bool fits(const std::string& table, std::size_t width) {
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);)
+    if (line.size() > width) return false;
+  return true;
+}
+
+/// The table; where it does not fit that width, first without the units, then without columns, with a line
+/// that says so.
+std::string fitted_table(Rows rows, std::size_t width) {
+  const auto text = [&] { return core::aligned(rows, {1, rows.front().size() - 1}); };
+  constexpr std::string_view kUnit = " ms";
+  if (width == 0 || fits(text(), width)) return text();
+  std::vector<std::string_view> left_out;
+  for (std::string& title : rows.front())
+    if (title.ends_with(kUnit)) title.resize(title.size() - kUnit.size());
+  for (const std::string_view column : {"speedup", "channel"}) {
+    if (fits(text(), width)) break;
+    const auto at = std::find(rows.front().begin(), rows.front().end(), column) - rows.front().begin();
+    for (std::vector<std::string>& row : rows) row.erase(row.begin() + at);
+    left_out.push_back(column);
+  }
+  return fmt::format("{}times in ms{}\n", text(),
+                     left_out.empty() ? ""
+                                      : fmt::format("; a wider terminal or --csv shows {}, too",
+                                                    fmt::join(left_out, " and ")));
+}
+
+}  // namespace
+
+std::string results_table(Results results, std::size_t width) {
+  std::vector<std::string> names;
+  for (const Entry& entry : results.entries) names.push_back(entry.schedule);
+  names = without_folders(std::move(names));
+  for (std::size_t i = 0; i < names.size(); ++i) results.entries[i].schedule = names[i];
+  Rows rows = {{"workers", "schedule", "groups", "iteration ms", "exposed ms", "channel ms", "samples/s",
+                "speedup", "efficiency", ""}};
   const std::vector<std::string_view> marks = ranks(results);
   for (std::size_t i = 0; i < marks.size(); ++i) {
     const Entry& entry = results.entries[i];
@@ -396,13 +450,13 @@ std::string results_table(const Results& results) {
                     fmt::format("{:.1f}", p.throughput_samples_per_s), fmt::format("{:.2f}", p.speedup),
                     fmt::format("{:.1f} %", 100 * p.scaling_efficiency), std::string(marks[i])});
   }
-  std::string out = core::aligned(rows, {1, 9});
+  std::string out = fitted_table(std::move(rows), width);
   out += has_stages(results) ? "iteration = forward + backward + bubble"
                              : "iteration = forward + backward + coding";
+  const bool has_channel = out.find("channel") < out.find('\n');
   out +=
-      " + exposed communication + update + unoverlapped input (or an "
-      "overlapped input "
-      "that takes longer)\nchannel = communication, hidden or not; * fastest";
+      " + exposed communication + update + unoverlapped input (or an overlapped input that takes longer)\n";
+  out += has_channel ? "channel = communication, hidden or not; * fastest" : "* fastest";
   out += std::ranges::count(marks, "=") > 0 ? "; = not told apart: their 95 % intervals overlap\n" : "\n";
   return out + stage_table(results) + memory_table(results) + interval_lines(results) +
          worker_lines(results) + what_if_table(results) + job_table(results);

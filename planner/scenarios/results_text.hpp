@@ -20,8 +20,12 @@ std::string results_json(const Results& results);
 std::string results_csv(const Results& results);
 /// One of its lines, without the newline.
 std::string csv_row(const Entry& entry, bool with_interval = false);
-/// Writes aligned columns; the fastest schedule of each number of workers is marked.
-std::string results_table(const Results& results);
+/// Writes aligned columns; the fastest schedule of each number of workers is marked. Where the table does not
+/// fit that width, it leaves out units and columns, and says so; 0: it is complete.
+std::string results_table(Results results, std::size_t width = 0);
+
+/// Names of schedules without the folders of files in them, if the names stay distinct.
+std::vector<std::string> without_folders(std::vector<std::string> names);
 
 /// Writes a plan and its comparison with others as text.
 std::string plan_table(const planner::PlanFile& plan);

@@ -176,23 +176,52 @@ TEST_CASE("init: on a terminal a wrong answer is asked for again" * support::nee
   CHECK(json::parse(core::read_file(file)).at("workers") == json({4, 8}));
 }
 
-TEST_CASE("help: its lines fit the terminal, and are whole elsewhere" * support::needs(no_script)) {
-  const std::string text = on_terminal("stty cols 80; " + support::program() + " plan --help");
-  std::istringstream lines(text);
-  std::string words;
-  for (std::string line; std::getline(lines, line);) {
+/// The lines of what a command prints on a terminal of 80 columns, without lines of progress.
+std::vector<std::string> lines_on_terminal(const std::string& arguments) {
+  constexpr std::string_view kErase = "\033[K";
+  std::istringstream text(on_terminal("stty cols 80; " + support::program() + " " + arguments));
+  std::vector<std::string> out;
+  for (std::string line; std::getline(text, line); out.push_back(line)) {
     while (!line.empty() && line.back() == '\r') line.pop_back();
-    CAPTURE(line);
-    CHECK((line.size() <= 80 || !line.starts_with(' ') || line.find("{ddp,") != std::string::npos));
-    words += line + " ";
+    if (const std::size_t at = line.rfind(kErase); at != std::string::npos) line.erase(0, at + kErase.size());
   }
-  const auto spaced = [](const std::string& all) {
-    std::istringstream in(all);
-    std::string out;
-    for (std::string word; in >> word;) out += word + " ";
-    return out;
-  };
-  CHECK(spaced(words) == spaced(run_program({"plan", "--help"}).out));
+  return out;
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> out;
+  for (std::string word; in >> word;) out.push_back(word);
+  return out;
+}
+
+std::string without_spaces(const std::string& text) {
+  std::string out;
+  for (const std::string& word : words_of(text)) out += word;
+  return out;
+}
+
+TEST_CASE("help: its lines fit the terminal, but for commands to paste, and are whole elsewhere" *
+          support::needs(no_script)) {
+  std::vector<std::string> all = {"", "netlab up"};
+  const std::string help = run_program({"--help"}).out;
+  std::istringstream commands(help.substr(help.find("Subcommands:\n")));
+  for (std::string line; std::getline(commands, line);)
+    if (line.starts_with("  ")) all.push_back(words_of(line).front());
+  CHECK(all.size() == 20);
+  for (const std::string& command : all) {
+    CAPTURE(command);
+    std::string text;
+    for (const std::string& line : lines_on_terminal(command + " --help")) {
+      CAPTURE(line);
+      const bool is_example = line.starts_with("Example") || line.find("  fusewise ") != std::string::npos;
+      CHECK((line.size() <= 80 || is_example));
+      text += line + '\n';
+    }
+    std::vector<std::string> arguments = words_of(command);
+    arguments.emplace_back("--help");
+    CHECK(without_spaces(text) == without_spaces(run_program(arguments).out));
+  }
 }
 
 TEST_CASE("quiet: after the command, too") {
@@ -204,36 +233,37 @@ TEST_CASE("quiet: after the command, too") {
   CHECK(run_program({"netlab", "status", "--quiet"}).exit_code == 0);
 }
 
-TEST_CASE("output: sentences and warnings fit the terminal, and are whole elsewhere" *
+TEST_CASE("output: tables, sentences and warnings fit the terminal, and are whole elsewhere" *
           support::needs(no_script)) {
-  for (const char* arguments :
-       {"simulate googlenet-k80-measured", "plan googlenet-k80 --workers 64", "doctor"}) {
+  const support::TemporaryFolder folder;
+  const std::string plan = (folder / "p.json").string();
+  REQUIRE(run_program({"plan", "googlenet-k80", "--workers", "64", "-o", plan}).exit_code == 0);
+  for (const std::string& arguments :
+       {std::string(), std::string("plan googlenet-k80 --workers 64 --explain"), "show " + plan,
+        std::string("plan googlenet-k80 --workers 64 --emit deepspeed"), std::string("show profiles"),
+        std::string("show networks"), std::string("show a100-nvlink-8"), std::string("show resnet50-v100")}) {
     CAPTURE(arguments);
-    const std::string text = on_terminal("stty cols 80; " + support::program() + " " + arguments);
-    std::istringstream lines(text);
-    std::string words;
-    for (std::string line; std::getline(lines, line);) {
-      while (!line.empty() && line.back() == '\r') line.pop_back();
-      constexpr std::string_view kErase = "\033[K";  // of a line of progress
-      if (const std::size_t at = line.rfind(kErase); at != std::string::npos)
-        line.erase(0, at + kErase.size());
+    std::string text;
+    for (const std::string& line : lines_on_terminal(arguments)) {
       CAPTURE(line);
-      const bool is_row = line.find("  ", line.find_first_not_of(' ') + 1) != std::string::npos;
-      CHECK((line.size() <= 80 || is_row));
-      words += line + " ";
+      CHECK(line.size() <= 80);
+      text += line + '\n';
     }
-    std::istringstream in(words);
-    std::string joined;
-    for (std::string word; in >> word;) joined += word + " ";
-    std::istringstream split(arguments);
-    std::vector<std::string> all;
-    for (std::string word; split >> word;) all.push_back(word);
-    const Outcome elsewhere = run_program(all);
-    std::istringstream whole(elsewhere.err + elsewhere.out);
-    std::string expected;
-    for (std::string word; whole >> word;) expected += word + " ";
-    CHECK(joined == expected);
+    const Outcome elsewhere = run_program(words_of(arguments));
+    std::string found = without_spaces(text);
+    std::string expected = without_spaces(elsewhere.err + elsewhere.out);
+    for (std::string* each : {&found, &expected}) std::erase(*each, '#');  // the mark of a script's comments
+    CHECK(found == expected);
   }
+  for (const std::string& arguments :
+       {std::string("simulate googlenet-k80-measured"), std::string("doctor"),
+        std::string("init --model resnet50 --device a100 --network 25gbit --workers 8,16 -o ") +
+            (folder / "s.json").string(),
+        "sweep resnet50-v100-sweep -o " + (folder / "s.csv").string()})
+    for (const std::string& line : lines_on_terminal(arguments)) {
+      CAPTURE(line);
+      CHECK(line.size() <= 80);
+    }
 }
 
 TEST_CASE("errors: what is suggested is neither hidden nor refused there") {

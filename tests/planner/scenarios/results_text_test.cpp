@@ -79,6 +79,47 @@ TEST_CASE("results: the JSON has exactly these keys, the contract's among them")
   for (const ordered_json& entry : json["results"]) CHECK(keys(entry) == contract);
 }
 
+/// The lines of the table of an entry up to the first sentence below it.
+std::string table_of(std::size_t width) {
+  Results results = example();
+  results.entries.resize(1);
+  const std::string text = results_table(results, width);
+  return text.substr(0, text.find("iteration = "));
+}
+
+TEST_CASE("results: the table leaves out units, then speedup, then channel, where it is too wide") {
+  CHECK(
+      table_of(0) ==
+      "workers  schedule  groups  iteration ms  exposed ms  channel ms  samples/s  speedup  efficiency\n"
+      "      4  wfbp           2         0.025       0.011       0.016   333333.3     2.24      56.0 %  *\n");
+  CHECK(table_of(98) == table_of(0));
+  CHECK(table_of(97) ==
+        "workers  schedule  groups  iteration  exposed  channel  samples/s  speedup  efficiency\n"
+        "      4  wfbp           2      0.025    0.011    0.016   333333.3     2.24      56.0 %  *\n"
+        "times in ms\n");
+  CHECK(table_of(88) ==
+        "workers  schedule  groups  iteration  exposed  channel  samples/s  efficiency\n"
+        "      4  wfbp           2      0.025    0.011    0.016   333333.3      56.0 %  *\n"
+        "times in ms; a wider terminal or --csv shows speedup, too\n");
+  CHECK(table_of(79) ==
+        "workers  schedule  groups  iteration  exposed  samples/s  efficiency\n"
+        "      4  wfbp           2      0.025    0.011   333333.3      56.0 %  *\n"
+        "times in ms; a wider terminal or --csv shows speedup and channel, too\n");
+  CHECK(results_table(example(), 79).find("\nchannel = ") == std::string::npos);
+  CHECK(results_table(example(), 200).find("\nchannel = ") != std::string::npos);
+}
+
+TEST_CASE("results: schedules are shown without the folders of their files, where the names stay distinct") {
+  CHECK(without_folders({"wfbp", "cupcake mstopk /home/me/a.json 0.01"}) ==
+        std::vector<std::string>{"wfbp", "cupcake mstopk a.json 0.01"});
+  const std::vector<std::string> alike = {"dear fp16 /x/a.json", "dear fp16 y/a.json"};
+  CHECK(without_folders(alike) == alike);
+  Results results = example();
+  results.entries[0].schedule = "wfbp /x/plan.json";
+  CHECK(results_table(results).find("  wfbp plan.json  ") != std::string::npos);
+  CHECK(results_json(results).find("wfbp /x/plan.json") != std::string::npos);
+}
+
 TEST_CASE("results: each number stands under its own key") {
   const ordered_json entry = ordered_json::parse(results_json(example()))["results"][0];
   const ordered_json expected = ordered_json::parse(R"({"workers": 4, "schedule": "wfbp", "pipeline": "wfbp",
