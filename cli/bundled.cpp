@@ -109,20 +109,18 @@ std::string input_path(Bundled kind, const std::string& name) {
   const std::vector<std::string_view> known(names.begin(), names.end());
   const Place at = place(kind);
   const std::string other = kind == Bundled::scenario ? other_kind(name) : "";
-  throw core::InputError(
-      fmt::format("{}: /: expected a file, or a {} that 'fusewise show {}' lists, got {}{}",
-                  core::one_line(name), at.what, at.list, other.empty() ? "neither" : other,
-                  other.empty() ? core::suggestion(name, known) : ""));
+  throw core::InputError(fmt::format(
+      "{}: expected a file, or a {} that 'fusewise show {}' lists, got {}{}", core::one_line(name), at.what,
+      at.list, other.empty() ? "neither" : other, other.empty() ? core::suggestion(name, known) : ""));
 }
 
-void check_is_scenario(const core::Field& file, const std::string& name) {
+void check_is_scenario(const core::Field& file, const std::string& name, std::string_view expected) {
   const auto format = file.is_object() ? file.find("format") : std::nullopt;
   if (!format || !format->is_text()) return;
   for (const std::string_view part : {"profile", "model", "network"})
     if (format->text() == fmt::format("fusewise.{}", part))
-      format->expected("fusewise.scenario",
-                       fmt::format("a {} (fusewise init --{} {} makes a scenario of it)", part,
-                                   part == "network" ? "network" : "model", core::printable(name)));
+      format->expected(expected, fmt::format("a {} (fusewise init --{} {} makes a scenario of it)", part,
+                                             part == "network" ? "network" : "model", core::printable(name)));
 }
 
 core::Field load_scenario(const std::string& name) {

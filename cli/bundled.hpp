@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/field.hpp"
@@ -30,8 +31,10 @@ bool is_name(const std::string& text);
 /// InputError for a name that is neither.
 std::string input_path(Bundled kind, const std::string& name);
 
-/// Throws InputError if the file is a profile, model or network; it says how to make a scenario of it.
-void check_is_scenario(const core::Field& file, const std::string& name);
+/// Throws InputError if the file is a profile, model or network; it says how to make a scenario of it, which
+/// or other formats were expected.
+void check_is_scenario(const core::Field& file, const std::string& name,
+                       std::string_view expected = "fusewise.scenario");
 
 /// Loads the scenario of that path or name, and checks it so.
 core::Field load_scenario(const std::string& name);

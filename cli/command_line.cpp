@@ -190,14 +190,20 @@ CommandText Program::text() const { return text_of(*app_); }
 
 namespace {
 
+/// Without the hidden ones.
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> out;
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App* /*any*/) { return true; }))
+    if (!each->get_group().empty()) out.push_back(each->get_name());
+  return out;
+}
+
 /// CLI11's own message for an unknown command only says that a command is required.
 void check_command(const CLI::App& app, const std::string& command) {
   if (command[0] == '-') return;  // an option of the program
-  std::vector<std::string> names;
-  for (const CLI::App* each : app.get_subcommands([](const CLI::App* /*any*/) { return true; })) {
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App* /*any*/) { return true; }))
     if (each->get_name() == command) return;
-    if (!each->get_group().empty()) names.push_back(each->get_name());  // others are hidden
-  }
+  const std::vector<std::string> names = command_names(app);
   const std::vector<std::string_view> known(names.begin(), names.end());
   throw core::InputError(fmt::format("expected a command among {}, got '{}'{}", fmt::join(known, ", "),
                                      core::printable(command), core::suggestion(command, known)));
@@ -235,11 +241,21 @@ std::string unknown_argument(const CLI::App& command) {
   return chosen.empty() ? "" : unknown_argument(*chosen.front());
 }
 
-/// An unknown command below a command, such as `netlab upp`.
+/// An unknown command below a command, such as `netlab upp`, or none.
 void check_subcommand(const CLI::App& app) {
-  for (const CLI::App* chosen : app.get_subcommands())
-    if (chosen->get_require_subcommand_min() > 0 && chosen->get_subcommands().empty())
-      for (const std::string& word : chosen->remaining(false)) check_command(*chosen, word);
+  const std::vector<CLI::App*> all = app.get_subcommands();
+  const CLI::App& last = all.empty() ? app : *all.front();
+  if (last.get_require_subcommand_min() == 0 || !last.get_subcommands().empty()) return;
+  for (const std::string& word : last.remaining(false)) check_command(last, word);
+  throw core::InputError(
+      fmt::format("expected a command among {} (try --help)", fmt::join(command_names(last), ", ")));
+}
+
+/// CLI11's own message has the arguments in the reverse order.
+std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || rest.size() < 2) return error.what();
+  return fmt::format("The following arguments were not expected: {}", fmt::join(rest, " "));
 }
 
 bool starts_with_any(const std::string& line, std::initializer_list<std::string_view> words) {
@@ -289,7 +305,8 @@ std::string Program::run(int argc, const char* const* argv) {
     if (error.get_exit_code() != 0) {
       check_subcommand(*app_);
       const std::string unknown = unknown_argument(*app_);
-      throw core::InputError(fmt::format("{} (try --help)", unknown.empty() ? error.what() : unknown));
+      throw core::InputError(
+          fmt::format("{} (try --help)", unknown.empty() ? message_of(error, *app_) : unknown));
     }
     std::ostringstream out;  // CLI11 asks for help and version by exceptions, too
     app_->exit(error, out);

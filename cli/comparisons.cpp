@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "cli/bundled.hpp"
 #include "cli/chosen_schedule.hpp"
 #include "cli/import_ranks.hpp"
+#include "cli/input.hpp"
 #include "core/chrome_trace.hpp"
 #include "core/errors.hpp"
 #include "core/printable.hpp"
@@ -23,11 +25,13 @@ namespace {
 /// The traces of one side with their report.
 ranks::Report read_side(const std::vector<std::string>& names, const CompareOptions& options) {
   const Recordings recordings = recordings_of(names);
+  const std::string& first = recordings.files.front();
+  if (recordings.kind == ranks::SourceKind::log && !std::ifstream(first)) (void)read_text(first);  // says why
   if (recordings.kind != ranks::SourceKind::kineto && recordings.kind != ranks::SourceKind::nsys)
     throw core::InputError(
         fmt::format("{}: /: expected a trace of the PyTorch profiler or an SQLite export of Nsight Systems, "
                     "got another file",
-                    core::one_line(recordings.files.front())));
+                    core::one_line(first)));
   return ranks::make_report(read_ranks(recordings, options.step));
 }
 

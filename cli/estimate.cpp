@@ -40,8 +40,7 @@ core::Profile estimate(const core::Field& file, const core::Model& model, const 
 }
 
 void estimate(const Options& options) {
-  const std::string device = lower(options.device);
-  check_name("--device", device, planner::names(core::devices()));
+  const std::string device = known_name("--device", options.device, planner::names(core::devices()));
   const core::Field file = core::Field::load(input_path(Bundled::model, options.model));
   const core::Model model = core::read_model(file, {.sequence_length = options.sequence_length});
   core::EstimateOptions estimate_options = {

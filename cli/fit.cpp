@@ -142,6 +142,7 @@ void add_fit(const Command& program) {
   command.add_option("--write", options->write, "form in which the network contains the measurements")
       .check(one_of({"curve", "segments"}))
       .show_default();
+  command.has_no("--plot", "fusewise report -o report.html draws charts of fit --json");
   command.on_run([options] { run(*options); });
 }
 

@@ -102,8 +102,8 @@ core::Field load_model(const std::string& name) {
                   core::printable(name), core::suggestion(name, known)));
 }
 
-void check_device(const std::string& name) {
-  check_name("--device", lower(name), planner::names(core::devices()));
+std::string device_of(const std::string& text) {
+  return known_name("--device", text, planner::names(core::devices()));
 }
 
 bool is_profile(const core::Field& file) {
@@ -137,7 +137,7 @@ void complete(Options& options) {
   if (options.device.empty() && !is_profile(load_model(options.model)))
     options.device = ask(
         "--device", fmt::format("On which GPU? One of {}:", fmt::join(planner::names(core::devices()), ", ")),
-        check_device);
+        [](const std::string& answer) { (void)device_of(answer); });
   if (options.network.empty())
     options.network =
         ask("--network",
@@ -168,9 +168,8 @@ core::Profile profile_of(const Options& options) {
             option, core::one_line(options.model), core::one_line(profile.device), profile.batch_size));
     return profile;
   }
-  const std::string device = lower(options.device);
-  check_device(device);
-  return core::estimate(core::read_model(file), core::device(device).value(), {.batch_size = options.batch});
+  return core::estimate(core::read_model(file), core::device(device_of(options.device)).value(),
+                        {.batch_size = options.batch});
 }
 
 /// The name of a bundled network, the path of a file, or a link of a given rate.

@@ -29,10 +29,15 @@ void check_name(std::string_view option, const std::string& name,
                                core::printable(name), core::suggestion(name, known)));
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
+std::string known_name(std::string_view option, const std::string& text,
+                       const std::vector<std::string_view>& known) {
+  std::string name = text;
+  std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
+  if (std::ranges::find(known, name) == known.end())
+    throw InputError(fmt::format("{}: expected one of {}, got '{}'{}", option, fmt::join(known, ", "),
+                                 core::printable(text), core::suggestion(name, known)));
+  return name;
 }
 
 double read_rate(std::string_view option, const std::string& text) {

@@ -18,8 +18,10 @@ namespace cli {
 /// Throws InputError, with a suggestion, if the name is not a known one.
 void check_name(std::string_view option, const std::string& name, const std::vector<std::string_view>& known);
 
-/// The text with small letters: names of devices ignore case.
-std::string lower(std::string text);
+/// The known name that the text is in small letters, as names of devices ignore case. Throws InputError, with
+/// a suggestion.
+std::string known_name(std::string_view option, const std::string& text,
+                       const std::vector<std::string_view>& known);
 
 /// Bits per second, from a text such as 1gbit.
 double read_rate(std::string_view option, const std::string& text);

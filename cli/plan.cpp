@@ -256,6 +256,7 @@ void add_plan(const Command& program) {
   command.add_flag("--json", options->json,
                    "print JSON: the plan (also with --output), or the result of --emit, --explain, "
                    "--consider-compression or --memory-front");
+  command.has_no("--plot", "fusewise report -o report.html draws charts, also of plan --memory-front --json");
   command.on_run([options, schedule] {
     options->has_schedule = schedule.is_given();
     plan(*options);

@@ -138,6 +138,7 @@ void add_report(const Command& program) {
       "a fusewise.plan or fusewise.scenario: what was predicted of a trace (default: what its own "
       "profile and collectives predict)");
   command.has_no("--json", "a report is a page; simulate --json and plan --json print its numbers");
+  command.has_no("--plot", "the page has the charts, and saves each as SVG");
   command.on_run([options] { write_report(*options); });
 }
 

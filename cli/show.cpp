@@ -308,11 +308,11 @@ Document loaded(const std::string& path) {
     for (const Bundled kind : {Bundled::scenario, Bundled::profile, Bundled::model})
       if (const auto found = find_bundled(kind, path)) return {found->string(), read_text(found->string())};
     const std::vector<std::string> names = known_names();
-    throw core::InputError(fmt::format(
-        "{}: /: expected a file, or a name that 'fusewise show scenarios', 'models', 'profiles' or "
-        "'networks' lists, got neither{}",
-        core::one_line(path),
-        core::suggestion(path, std::vector<std::string_view>(names.begin(), names.end()))));
+    throw core::InputError(
+        fmt::format("{}: expected a file, or a name that 'fusewise show scenarios', 'models', 'profiles' or "
+                    "'networks' lists, got neither{}",
+                    core::one_line(path),
+                    core::suggestion(path, std::vector<std::string_view>(names.begin(), names.end()))));
   }
   return {path, read_text(path)};
 }

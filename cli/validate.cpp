@@ -59,7 +59,9 @@ std::optional<core::Field> live_file(const Options& options) {
   std::error_code error;
   if (std::filesystem::is_directory(options.what, error)) return {};
   const core::Field file = core::Field::load(input_path(Bundled::scenario, options.what));
-  return LiveCommand::takes(file) || SuiteCommand::takes(file) ? std::optional(file) : std::nullopt;
+  if (LiveCommand::takes(file) || SuiteCommand::takes(file)) return file;
+  check_is_scenario(file, options.what, "fusewise.plan, scenario, suite or paper, or a folder of papers");
+  return {};
 }
 
 void run_live_file(const Options& options, const core::Field& file, const LiveCommand& live,

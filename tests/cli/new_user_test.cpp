@@ -279,6 +279,35 @@ TEST_CASE("errors: what is suggested is neither hidden nor refused there") {
         "The following argument was not expected: --jso, did you mean '--json'? (try --help)\n");
 }
 
+TEST_CASE("errors: each says what is wrong, and what to do") {
+  const std::string profile = (support::source_dir() / "traces/bert-base-v100.profile.json").string();
+  const std::pair<const char*, std::string> all[] = {
+      {"compare no-such.json",
+       "no-such.json: /: expected a file that can be read, got: No such file or directory\n"},
+      {"netlab", "expected a command among up, down, status (try --help)\n"},
+      {"simulate googlenet-k80 a.png b --of-it",
+       "The following arguments were not expected: a.png b --of-it (try --help)\n"},
+      {"simulate googlenet-k80 --plot a.png",
+       "--plot: expected no such option: fusewise report -o report.html draws charts of the same results\n"},
+      {"report googlenet-k80 --plot a.png",
+       "--plot: expected no such option: the page has the charts, and saves each as SVG\n"},
+      {"estimate resnet18 --device A10",
+       "--device: expected one of k80, p100, v100, t4, rtx2080ti, a100, h100, h200, got 'A10', did you mean "
+       "'a100'?\n"}};
+  for (const auto& [arguments, message] : all) {
+    CAPTURE(arguments);
+    const Outcome outcome = run_program(words_of(arguments));
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.err == message);
+  }
+  const Outcome outcome = run_program({"validate", profile});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err.starts_with(
+      profile +
+      ": /format: expected fusewise.plan, scenario, suite or paper, or a folder of papers, got a "));
+  CHECK(outcome.err.ends_with(" makes a scenario of it)\n"));
+}
+
 TEST_CASE("errors: names of values and of commands below commands are suggested") {
   const auto refused = [](const std::vector<std::string>& arguments) {
     const Outcome outcome = run_program(arguments);

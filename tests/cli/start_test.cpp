@@ -76,7 +76,7 @@ TEST_CASE("show: lists and files as JSON, and names that are nearly right") {
     const Outcome outcome = run_program({"show", wrong});
     CHECK(outcome.exit_code == 2);
     CHECK(outcome.err == std::string(wrong) +
-                             ": /: expected a file, or a name that 'fusewise show scenarios', 'models', "
+                             ": expected a file, or a name that 'fusewise show scenarios', 'models', "
                              "'profiles' or 'networks' lists, got neither, did you mean '" +
                              right + "'?\n");
   }
@@ -84,7 +84,7 @@ TEST_CASE("show: lists and files as JSON, and names that are nearly right") {
 
 TEST_CASE("simulate and plan: of a bundled model, profile or network they say how to make a scenario") {
   const auto message = [](const char* kind, const char* option, const std::string& name) {
-    return name + ": /: expected a file, or a scenario that 'fusewise show scenarios' lists, got a " + kind +
+    return name + ": expected a file, or a scenario that 'fusewise show scenarios' lists, got a " + kind +
            " (fusewise init --" + option + " " + name + " makes a scenario of it)\n";
   };
   CHECK(run_program({"plan", "resnet18"}).err == message("model", "model", "resnet18"));
@@ -111,12 +111,12 @@ TEST_CASE("start: every list of bundled data names its files, and every one of t
 
 TEST_CASE("start: a name that is nearly right is suggested, and a missing file is still a missing file") {
   CHECK(run_program({"simulate", "googlenet-k8"}).err ==
-        "googlenet-k8: /: expected a file, or a scenario that 'fusewise show scenarios' lists, got neither, "
+        "googlenet-k8: expected a file, or a scenario that 'fusewise show scenarios' lists, got neither, "
         "did "
         "you mean "
         "'googlenet-k80'?\n");
   CHECK(run_program({"simulate", "nothing-like-it-at-all"}).err ==
-        "nothing-like-it-at-all: /: expected a file, or a scenario that 'fusewise show scenarios' lists, got "
+        "nothing-like-it-at-all: expected a file, or a scenario that 'fusewise show scenarios' lists, got "
         "neither\n");
   CHECK(run_program({"simulate", "nothing-like-it-at-all.json"}).err ==
         "nothing-like-it-at-all.json: /: expected a file that can be read, got: No such file or directory\n");
