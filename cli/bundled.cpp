@@ -59,6 +59,15 @@ std::optional<fs::path> data_folder() {
   return std::nullopt;
 }
 
+void check_data_folder(const std::string& name) {
+  if (!data_folder())
+    throw core::EnvironmentError(
+        fmt::format("{}: the folder with the bundled scenarios, models and profiles was not found; set "
+                    "FUSEWISE_DATA to the "
+                    "root of the source tree, or to share/fusewise of an installation",
+                    core::one_line(name)));
+}
+
 std::vector<std::string> bundled_names(Bundled kind) {
   std::vector<std::string> out;
   const std::optional<fs::path> data = data_folder();
@@ -105,6 +114,7 @@ std::string input_path(Bundled kind, const std::string& name) {
   std::error_code none;
   if (!is_name(name) || (fs::exists(name, none) && !fs::is_directory(name, none))) return name;
   if (const auto found = find_bundled(kind, name)) return found->string();
+  check_data_folder(name);
   const std::vector<std::string> names = bundled_names(kind);
   const std::vector<std::string_view> known(names.begin(), names.end());
   const Place at = place(kind);

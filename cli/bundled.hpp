@@ -18,6 +18,9 @@ enum class Bundled { scenario, model, profile };
 /// program, or the source tree in which the program was built. None where there is no such folder.
 std::optional<std::filesystem::path> data_folder();
 
+/// Throws EnvironmentError if there is no such folder, for a name that needs it.
+void check_data_folder(const std::string& name);
+
 /// The names of this kind, sorted.
 std::vector<std::string> bundled_names(Bundled kind);
 

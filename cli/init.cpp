@@ -93,6 +93,7 @@ core::Field load_model(const std::string& name) {
   std::error_code none;
   if (!is_name(name) || find_bundled(Bundled::model, name) || std::filesystem::is_regular_file(name, none))
     return core::Field::load(input_path(Bundled::model, name));
+  check_data_folder(name);
   std::vector<std::string> names = bundled_names(Bundled::model);
   for (std::string& profile : bundled_names(Bundled::profile)) names.push_back(std::move(profile));
   const std::vector<std::string_view> known(names.begin(), names.end());

@@ -276,6 +276,7 @@ std::string list_text(const std::string& name, bool json) {
   ordered_json entries = ordered_json::array();
   for (const List& list : lists()) {
     if (list.name != name) continue;
+    if (name != "networks") check_data_folder(name);  // those are a part of the program
     if (!json) tables += table(list);
     if (json)
       for (Entry& entry : list.entries()) entries.push_back(std::move(entry.json));
@@ -307,6 +308,7 @@ Document loaded(const std::string& path) {
   if (is_name(path) && !std::filesystem::exists(path, none)) {
     for (const Bundled kind : {Bundled::scenario, Bundled::profile, Bundled::model})
       if (const auto found = find_bundled(kind, path)) return {found->string(), read_text(found->string())};
+    check_data_folder(path);
     const std::vector<std::string> names = known_names();
     throw core::InputError(
         fmt::format("{}: expected a file, or a name that 'fusewise show scenarios', 'models', 'profiles' or "

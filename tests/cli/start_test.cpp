@@ -122,6 +122,32 @@ TEST_CASE("start: a name that is nearly right is suggested, and a missing file i
         "nothing-like-it-at-all.json: /: expected a file that can be read, got: No such file or directory\n");
 }
 
+TEST_CASE("start: a program without its data says so, and what to do") {
+  const support::TemporaryFolder folder;
+  const std::string copy = (folder.path() / "bin" / "fusewise").string();
+  std::filesystem::create_directories(folder.path() / "bin");
+  std::filesystem::copy_file(support::program(), copy);
+  const std::string errors = (folder.path() / "errors").string();
+  for (const auto& [name, command] :
+       {std::pair{"models", "show models"},
+        {"profiles", "show profiles --json"},
+        {"resnet18", "show resnet18"},
+        {"bert-base", "estimate bert-base --device a100"},
+        {"googlenet-k80", "simulate googlenet-k80"},
+        {"bert-base", "init --model bert-base --device a100 --network 25gbit --workers 2"}}) {
+    CAPTURE(command);
+    const std::string line =
+        "cd " + folder.path().string() + " && env -u FUSEWISE_DATA " + copy + " " + command + " 2>" + errors;
+    CHECK(std::system(line.c_str()) / 256 == 1);  // its exit code
+    CHECK(core::read_file(errors) ==
+          std::string(name) +
+              ": the folder with the bundled scenarios, models and profiles was not found; set FUSEWISE_DATA "
+              "to "
+              "the root of the source tree, or to share/fusewise of an installation\n");
+  }
+  CHECK(std::system((copy + " show networks >" + errors).c_str()) == 0);
+}
+
 TEST_CASE("start: names of devices ignore case") {
   CHECK(run_program({"estimate", "resnet18", "--device", "A100"}).out ==
         run_program({"estimate", "resnet18", "--device", "a100"}).out);
