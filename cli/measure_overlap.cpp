@@ -1,6 +1,8 @@
 #include "cli/measure_overlap.hpp"
 #include "cli/bundled.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -9,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/terminal.hpp"
 #include "core/errors.hpp"
 #include "core/json_text.hpp"
 #include "core/model/model.hpp"
@@ -113,6 +116,7 @@ void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, in
   if (!options.into.empty()) profile = profile_to_write(options, model, batch);
   std::vector<profiler::OverlapSamples> samples;
   StepLine line;
+  const std::size_t width = terminal_width(STDOUT_FILENO);  // in a rank it leads to this process
   const auto work = [&](transport::Transport& control, measure::Engine& engine, const RankContext& context) {
     const int share = std::max(1, profiler::processor_count() / static_cast<int>(context.ranks));
     const profiler::SessionOptions session_options = {
@@ -138,10 +142,12 @@ void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, in
         .communication_slowdown =
             median_over_ranks(samples, &profiler::OverlapSamples::communication_slowdown)};
     const std::string how = summary_text(samples, context, bytes);
-    write_or_print(common.output, output_text(profile, overlap, how),
-                   fmt::format("{}\ncompute_slowdown {:.4f}, communication_slowdown {:.4f}\n", how,
-                               overlap.compute_slowdown, overlap.communication_slowdown),
-                   common.json);
+    const std::string summary =
+        fitted(fmt::format("{}\ncompute_slowdown {:.4f}, communication_slowdown {:.4f}\n", how,
+                           overlap.compute_slowdown, overlap.communication_slowdown),
+               width);
+    if (!profile && common.output.empty() && !common.json) return print(printable_lines(summary));
+    write_or_print(common.output, output_text(profile, overlap, how), summary, common.json);
   };
   on_ranks(ranks, {.work = work, .report = report, .computes = true});
 }

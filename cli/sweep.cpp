@@ -15,6 +15,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/bundled.hpp"
 #include "cli/commands.hpp"
@@ -24,6 +25,7 @@
 #include "core/errors.hpp"
 #include "core/file_guard.hpp"
 #include "core/files.hpp"
+#include "core/json_text.hpp"
 #include "planner/sweep/journal.hpp"
 #include "planner/sweep/ranks.hpp"
 
@@ -36,6 +38,7 @@ struct Options {
   std::string scenario;
   bool csv = false;  ///< the default; the flag may be given all the same
   bool json_lines = false;
+  bool json = false;
   std::string output;
   int jobs = 0;  ///< 0: the default
   bool resume = false;
@@ -85,6 +88,8 @@ class PointsLine {
                                                             pace(done - earlier, total - done, seconds())));
   }
 
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
+
   void end(const sweep::Sweep& sweep, std::size_t earlier, int processes, int threads) const {
     const std::size_t computed = sweep.points - earlier;
     std::string how = earlier > 0 ? fmt::format("{} computed, {} found in the journal", computed, earlier)
@@ -96,12 +101,19 @@ class PointsLine {
   }
 
  private:
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
-
   bool is_terminal_ = shows_progress();
   Clock::time_point begun_ = Clock::now();
   Clock::time_point shown_ = begun_;
 };
+
+/// Name and number of values of each axis.
+nlohmann::ordered_json axes_of(const sweep::Sweep& sweep) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const sweep::Axis& axis : sweep.axes)
+    out.push_back({{"name", name(axis.quantity)}, {"values", axis.values.size()}});
+  out.push_back({{"name", "schedule"}, {"values", sweep.base.schedules.size()}});
+  return out;
+}
 
 /// Collects the rows of all points in the first process; with an output file also in its journal.
 class ResultCollector {
@@ -140,7 +152,7 @@ class ResultCollector {
     }
   }
 
-  void print_summary(const sweep::Sweep& sweep, int processes, int threads) const {
+  void print_summary(const Options& options, const sweep::Sweep& sweep, int processes, int threads) const {
     std::vector<std::string> all = sweep.base.warnings;
     std::set<std::string> seen(all.begin(), all.end());
     for (const std::optional<sweep::Record>& row : rows_)
@@ -152,7 +164,18 @@ class ResultCollector {
     if (left_out > 0)
       all.push_back(fmt::format("{} more warnings; --json-lines prints those of each point", left_out));
     print_warnings(all);
-    progress_.end(sweep, earlier_, processes, threads);
+    if (!options.json) return progress_.end(sweep, earlier_, processes, threads);
+    print(core::json_text({{"format", "fusewise.sweep-summary"},
+                           {"version", 1},
+                           {"output", options.output},
+                           {"axes", axes_of(sweep)},
+                           {"points", sweep.points},
+                           {"computed", sweep.points - earlier_},
+                           {"found_in_journal", earlier_},
+                           {"processes", processes},
+                           {"threads", threads},
+                           {"seconds", progress_.seconds()},
+                           {"warnings", all}}));
   }
 
  private:
@@ -178,6 +201,9 @@ void run_sweep(const Options& options) {
   if (options.resume && options.output.empty())
     throw core::InputError(
         "--resume: expected --output with it, as the journal is beside that file, got none");
+  if (options.json && options.output.empty())
+    throw core::InputError(
+        "--json: expected --output with it, for the rows, or --json-lines instead, got neither");
   const sweep::Ranks ranks;
   std::optional<Loaded> loaded;
   std::optional<ResultCollector> results;
@@ -201,7 +227,7 @@ void run_sweep(const Options& options) {
   work_queue.rethrow();
   if (!results) return;
   results->write(options, loaded->sweep);
-  results->print_summary(loaded->sweep, ranks.count(), count);
+  results->print_summary(options, loaded->sweep, ranks.count(), count);
 }
 
 }  // namespace
@@ -219,7 +245,8 @@ void add_sweep(const Command& program) {
       .required();
   const Option lines =
       command.add_flag("--json-lines", options->json_lines, "print one JSON object per line instead of CSV");
-  command.has_no("--json", "--json-lines prints one JSON object per line");
+  command.add_flag("--json", options->json,
+                   "print a summary as JSON; --output takes the rows, as CSV or with --json-lines");
   command.add_flag("--csv", options->csv, "print CSV (default)").excludes(lines);
   command.add_output("-o,--output", options->output,
                      "write to this file instead of standard output; FILE.partial is the journal of the run");

@@ -271,10 +271,10 @@ TEST_CASE("errors: what is suggested is neither hidden nor refused there") {
         "The following argument was not expected: --versoin (try --help)\n");
   CHECK(run_program({"--quite", "simulate", "googlenet-k80"}).err ==
         "The following argument was not expected: --quite, did you mean '--quiet'? (try --help)\n");
-  CHECK(run_program({"sweep", "resnet50-v100-sweep", "--jsn"}).err ==
+  CHECK(run_program({"report", "resnet50-v100", "--jsn"}).err ==
         "The following argument was not expected: --jsn (try --help)\n");
   CHECK(run_program({"sweep", "resnet50-v100-sweep", "--json"}).err ==
-        "--json: expected no such option: --json-lines prints one JSON object per line\n");
+        "--json: expected --output with it, for the rows, or --json-lines instead, got neither\n");
   CHECK(run_program({"calibrate", "runs.csv", "--jso"}).err ==
         "The following argument was not expected: --jso, did you mean '--json'? (try --help)\n");
 }
@@ -347,6 +347,12 @@ TEST_CASE("json: every command that has something to say as JSON says it, also w
             .at("format") == "fusewise.network");
   CHECK(document({"measure", "--compressors", "--only", "fp16", "--elements", "1024", "--repetitions", "1"})
             .at("format") == "fusewise.compressors");
+  std::vector<std::string> overlap = {
+      "measure", "--workers",      "2",     "--overlap", "resnet18", "--batch",       "1", "--threads",
+      "1",       "--overlap-size", "16MiB", "--warm-up", "1",        "--repetitions", "1"};
+  CHECK(run_program(overlap).out.find("\ncompute_slowdown ") != std::string::npos);
+  overlap.emplace_back("--json");
+  CHECK(json::parse(run_program(overlap).out).contains("communication_slowdown"));
   const json lab = json::parse(run_program({"netlab", "status", "--name", "none-such", "--json"}).out);
   CHECK(lab.at("format") == "fusewise.netlab");
   CHECK(lab.at("is_up") == false);

@@ -412,6 +412,22 @@ TEST_CASE("sweep: an unfinished sweep is not begun again unasked, nor gone on wi
   CHECK(support::contents(rows + ".partial") == journal);
 }
 
+TEST_CASE("sweep: --json prints a summary, and the output has the rows all the same") {
+  const support::TemporaryFolder folder;
+  const std::string rows = (folder.path() / "rows.csv").string();
+  const Outcome outcome = run_program({"sweep", kBundled, "--jobs", "1", "-o", rows, "--json"});
+  CHECK(outcome.err.empty());
+  nlohmann::json summary = nlohmann::json::parse(outcome.out);
+  CHECK(summary.at("seconds").get<double>() > 0);
+  summary.erase("seconds");
+  CHECK(summary ==
+        nlohmann::json::parse(R"({"format": "fusewise.sweep-summary", "version": 1, "output": ")" + rows + R"(",
+      "axes": [{"name": "line_rate_gbps", "values": 3}, {"name": "batch_size", "values": 2},
+               {"name": "density", "values": 2}, {"name": "workers", "values": 3}, {"name": "schedule", "values": 4}],
+      "points": 144, "computed": 144, "found_in_journal": 0, "processes": 1, "threads": 1, "warnings": []})"));
+  CHECK(support::contents(rows) == run_program({"sweep", kBundled}).out);
+}
+
 /// FUSEWISE_UPDATE_GOLDEN accepts what is printed now (cmake --build ... --target update-golden).
 void compare(const std::string& name, const std::string& text) {
   CAPTURE(name);
