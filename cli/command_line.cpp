@@ -310,7 +310,10 @@ std::string Program::run(int argc, const char* const* argv) {
     }
     std::ostringstream out;  // CLI11 asks for help and version by exceptions, too
     app_->exit(error, out);
-    return fitted_help(out.str(), terminal_width(STDOUT_FILENO));
+    std::string text = out.str();
+    for (std::size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;)
+      text.erase(at, 1);  // of has_no()
+    return fitted_help(text, terminal_width(STDOUT_FILENO));
   }
 }
 
