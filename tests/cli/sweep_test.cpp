@@ -420,8 +420,8 @@ TEST_CASE("sweep: --json prints a summary, and the output has the rows all the s
   nlohmann::json summary = nlohmann::json::parse(outcome.out);
   CHECK(summary.at("seconds").get<double>() > 0);
   summary.erase("seconds");
-  CHECK(summary ==
-        nlohmann::json::parse(R"({"format": "fusewise.sweep-summary", "version": 1, "output": ")" + rows + R"(",
+  CHECK(summary == nlohmann::json::parse(R"({"format": "fusewise.sweep-summary", "version": 1, "output": ")" +
+                                         rows + R"(",
       "axes": [{"name": "line_rate_gbps", "values": 3}, {"name": "batch_size", "values": 2},
                {"name": "density", "values": 2}, {"name": "workers", "values": 3}, {"name": "schedule", "values": 4}],
       "points": 144, "computed": 144, "found_in_journal": 0, "processes": 1, "threads": 1, "warnings": []})"));
