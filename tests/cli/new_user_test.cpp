@@ -376,6 +376,8 @@ TEST_CASE(
     support::needs(no_script)) {
   const support::TemporaryFolder folder;
   const std::string report = "report googlenet-k80 -o " + (folder / "r.html").string();
+  const std::string paper =
+      "validate " + (support::source_dir() / "validate/papers/dear.paper.json").string();
   struct Example {
     std::string arguments;
     const char* begin;
@@ -390,7 +392,7 @@ TEST_CASE(
         Example{"plan googlenet-k80 --workers 4 --explain", " done: boundaries of group 1",
                 " s left: what if: half the bandwidth"},
         Example{report, " done: boundaries of group 1", " s left: the plan as ddp takes it"},
-        Example{"validate validate/papers/dear.paper.json", " done: dear, ", " s left: dear, s-"},
+        Example{paper, " done: dear, ", " s left: dear, s-"},
         Example{"plan googlenet-k80 --workers 4 --consider-compression --densities 0.1",
                 "0 of 15 done: ", " s left: the best choice for each group"},
         Example{"profile resnet18 --backend cpu --batch 1 --input-size 32 --repetitions 2 --warm-up 0",
