@@ -56,7 +56,7 @@ class ShardedProblem {
         sums_(program_.has_channel_between() &&
               std::ranges::any_of(spec.transfers, &TransferCost::is_replicated)),
         kept_(kept_groups()),
-        keeps_last_(kept_ < kProbed && !gathers_last_again()),
+        keeps_last_(kept_ < count() && !gathers_last_again()),
         forward_(workload_.gradients.size() + 1),
         starts_(workload_.gradients.size() + 1, workload_.backward_total) {
     std::vector<Time> layer_starts(workload_.forward.size());
@@ -162,8 +162,11 @@ class ShardedProblem {
   /// Whether the last group of backward is gathered again, which FSDP2 leaves out where the model's input and
   /// output share it.
   bool gathers_last_again() const {
-    return std::ranges::any_of(
-        program_.ops, [](const Op& op) { return op.issue == Issue::backward && op.group == kProbed - 1; });
+    const std::uint32_t groups = kept_ + 1;  // the fewest of which one is gathered again
+    const Program program = spec_.program(groups);
+    return std::ranges::any_of(program.ops, [&](const Op& op) {
+      return op.issue == Issue::backward && op.group == groups - 1;
+    });
   }
   bool is_gathered_next(const State& state) const { return state[kGroups].count() >= kept_; }
   bool is_gathered_again(const State& state, const Step& step) const {
