@@ -34,8 +34,8 @@ bool is_name(const std::string& text);
 /// InputError for a name that is neither.
 std::string input_path(Bundled kind, const std::string& name);
 
-/// Throws InputError if the file is a profile, model or network; it says how to make a scenario of it, which
-/// or other formats were expected.
+/// Throws InputError if the file is a profile, model or network; it says how to make a scenario of it.
+/// `expected` names the formats that the command takes.
 void check_is_scenario(const core::Field& file, const std::string& name,
                        std::string_view expected = "fusewise.scenario");
 

@@ -246,7 +246,10 @@ void check_subcommand(const CLI::App& app) {
   const std::vector<CLI::App*> all = app.get_subcommands();
   const CLI::App& last = all.empty() ? app : *all.front();
   if (last.get_require_subcommand_min() == 0 || !last.get_subcommands().empty()) return;
-  for (const std::string& word : last.remaining(false)) check_command(last, word);
+  for (const std::string& word : last.remaining(false)) {
+    check_command(last, word);
+    throw core::InputError(fmt::format("The following argument was not expected: {} (try --help)", word));
+  }
   throw core::InputError(
       fmt::format("expected a command among {} (try --help)", fmt::join(command_names(last), ", ")));
 }

@@ -22,11 +22,16 @@
 namespace cli {
 namespace {
 
+/// Throws InputError if the file cannot be read, with the reason.
+void check_readable(const std::string& file) {
+  if (!std::ifstream(file)) (void)read_text(file);
+}
+
 /// The traces of one side with their report.
 ranks::Report read_side(const std::vector<std::string>& names, const CompareOptions& options) {
   const Recordings recordings = recordings_of(names);
   const std::string& first = recordings.files.front();
-  if (recordings.kind == ranks::SourceKind::log && !std::ifstream(first)) (void)read_text(first);  // says why
+  if (recordings.kind == ranks::SourceKind::log) check_readable(first);
   if (recordings.kind != ranks::SourceKind::kineto && recordings.kind != ranks::SourceKind::nsys)
     throw core::InputError(
         fmt::format("{}: /: expected a trace of the PyTorch profiler or an SQLite export of Nsight Systems, "

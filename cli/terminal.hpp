@@ -14,10 +14,10 @@ std::size_t terminal_width(int descriptor);
 /// continued below itself, if there is room; rows of numbers stay whole.
 std::string fitted(const std::string& text, std::size_t width);
 
-/// Does so with the comments of a script, the lines that begin with "# ". Its other lines stay whole.
+/// Fits the comments of a script, the lines that begin with "# ". Its other lines stay whole.
 std::string fitted_comments(const std::string& script, std::size_t width);
 
-/// The begin of a line that does not fit that width, with "..." after it; 0: the whole line.
+/// The beginning of a line that does not fit that width, with "..." after it; 0: the whole line.
 std::string cut_to(const std::string& line, std::size_t width);
 
 }  // namespace cli

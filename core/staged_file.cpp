@@ -43,8 +43,8 @@ std::filesystem::path name_in_between(const std::filesystem::path& file) {
   return file.parent_path() / fmt::format(".{}.fusewise", file.filename().string());
 }
 
-/// Returns whether there is a file of this name, which `file` gets or has for a moment. Throws if there
-/// cannot be one, because the name is too long: of several files none gets its name if one of them cannot.
+/// Returns whether there is a file of this name, which `file` gets or has for a moment. Throws if the file
+/// system refuses the name, for instance because it is too long.
 bool exists(const std::filesystem::path& name, const std::filesystem::path& file) {
   struct stat found {};
   if (::lstat(name.c_str(), &found) == 0) return true;
@@ -72,6 +72,7 @@ StagedFile::StagedFile(const std::filesystem::path& file, std::string_view text,
     : file_(link_target(file)), folder_(file_.has_parent_path() ? file_.parent_path() : ".") {
   std::error_code none;
   if (std::filesystem::is_directory(file_, none)) cannot_write(file_, EISDIR);
+  // Of several files none gets its name if another one cannot.
   if (exists(file_, file_)) (void)exists(name_in_between(file_), file_);
   try {
     open(unnamed);

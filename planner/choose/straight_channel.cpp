@@ -34,8 +34,10 @@ namespace planner {
 namespace {
 
 using sim::Time;
-/// The line startup + slope * (bytes before rounding) of the groups of [from, to) bytes on the wire.
-template <typename Key>  // a floating-point number of picoseconds
+
+/// The line startup + slope * (bytes before rounding) of the groups of [from, to) bytes on the wire. `Key` is
+/// a floating-point type for picoseconds.
+template <typename Key>
 struct Piece {
   double from = 0;
   double to = std::numeric_limits<double>::infinity();
@@ -94,7 +96,7 @@ std::vector<Piece<Key>> pieces_of(const StraightChannel& channel, Time latest) {
 /// Whether keys of this type are exact enough for all pieces.
 template <typename Key>
 bool are_exact(const std::vector<Piece<Key>>& pieces) {
-  constexpr Key kMaxError = 1.0 / 64;  // so often is an end near half a picosecond
+  constexpr Key kMaxError = 1.0 / 64;  // ps: about one end in 32 lies so near to where rounding changes
   return std::ranges::all_of(pieces, [](const Piece<Key>& piece) { return piece.error <= kMaxError; });
 }
 

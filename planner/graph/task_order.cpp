@@ -1,6 +1,7 @@
 #include "planner/graph/task_order.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,10 +13,11 @@ using sim::TaskId;
 std::vector<TaskId> order_with_few_times(const Lowered& lowered) {
   const std::span<const sim::Task> tasks = lowered.graph.tasks();
   const auto is_shared = [&](std::size_t task) { return lowered.is_shared(tasks[task].stream); };
-  // By task, as its id + 1: the last task of the workers that has to run before it, and, of a task of the
-  // workers, the last shared one; 0: none.
+  // By task: the id + 1 of the last task of the workers that has to run before it, or 0.
   std::vector<std::uint32_t> after_own(tasks.size());
+  // By task: the id + 1 of the last shared task among its predecessors, or 0.
   std::vector<std::uint32_t> after_shared(tasks.size());
+  // By task: whether a task of the workers is among its predecessors.
   std::vector<bool> follows_own(tasks.size());
   std::vector<TaskId> shared;
   std::uint32_t last = 0;  // shared tasks run one after the other
@@ -26,6 +28,7 @@ std::vector<TaskId> order_with_few_times(const Lowered& lowered) {
     }
     for (const TaskId next : lowered.graph.successors(TaskId{i})) {
       const std::size_t to = sim::index(next);
+      assert(to > i);
       after_own[to] = std::max(after_own[to], is_shared(i) ? after_own[i] : i + 1);
       if (is_shared(i)) after_shared[to] = std::max(after_shared[to], i + 1);
       if (!is_shared(i)) follows_own[to] = true;

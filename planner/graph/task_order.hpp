@@ -9,10 +9,10 @@
 
 namespace planner {
 
-/// Every task after all its predecessors; the tasks of workers, and those of shared streams, each in the
-/// order of the graph. A simulation keeps a time for each worker between a task and those that wait for it.
-/// So a shared task comes as soon as it can if a task of the workers leads to it, otherwise just before one
-/// waits for it.
+/// Every task after all its predecessors, which must have lower ids; the tasks of workers, and those of
+/// shared streams, each in the order of the graph. A simulation keeps a time for each worker between a task
+/// and those that wait for it. So a shared task comes as soon as it can if a task of the workers leads to it,
+/// otherwise just before one waits for it.
 std::vector<sim::TaskId> order_with_few_times(const Lowered& lowered);
 
 }  // namespace planner

@@ -167,7 +167,7 @@ void add_timelines(const Scenario& scenario, const std::vector<std::int64_t>& wo
   for (const std::int64_t count : workers)
     for (scenarios::WorkerTimeline& timeline : scenarios::timelines(scenario, count))
       all.emplace_back(count, std::move(timeline));
-  const auto fits = [&](int step) {
+  const auto write_timelines = [&](int step) {  // returns whether the page is small enough
     std::optional<sim::Time> longest;
     if (step > 0) longest = sim::from_us(std::pow(1.2, step));
     Texts texts;
@@ -181,13 +181,13 @@ void add_timelines(const Scenario& scenario, const std::vector<std::int64_t>& wo
     out.data["texts"] = texts.all();
     return page(out.title, out.data).size() <= kMaxPageBytes;
   };
-  if (fits(0)) return;
+  if (write_timelines(0)) return;
   int too_large = 0, small = 120;  // which joins whatever takes less than 50 minutes
   while (small - too_large > 1) {
     const int middle = (too_large + small) / 2;
-    (fits(middle) ? small : too_large) = middle;
+    (write_timelines(middle) ? small : too_large) = middle;
   }
-  fits(small);
+  write_timelines(small);
 }
 
 /// The plan in the words of every framework, or why a framework cannot have it.

@@ -32,7 +32,8 @@ struct Options {
   std::function<void(std::size_t total, const std::string& what)> steps = {};
 };
 
-/// A page of a scenario becomes no larger: timelines then show less detail.
+/// Where a page of a scenario would become larger, its timelines show less detail, which is nearly always
+/// enough.
 constexpr std::size_t kMaxPageBytes = 3'000'000;
 
 /// The most points of a sweep that a report computes.

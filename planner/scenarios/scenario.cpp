@@ -220,7 +220,8 @@ double tasks_per_worker(const Scenario& scenario) {
          2 * static_cast<double>(scenario.conditions.accumulation_steps);
 }
 
-/// With stragglers alone, the iteration needs one worker, but what is said of the workers needs each.
+/// With stragglers alone, the iteration time needs one simulated worker, but the statistics of workers need
+/// all.
 bool simulates_each(const Conditions& conditions) {
   return conditions.workers_differ() || (!conditions.stragglers.empty() && !conditions.overlap.slows());
 }
@@ -261,7 +262,8 @@ void check_messages(const Field& field, const Scenario& scenario) {
                   fmt::format("up to {:.1e} on {:.0f} workers", all, workers));
 }
 
-/// With `zero`, an update of each tensor's shard waits until all gradients have been reduced.
+/// As with `zero`, which needs most: there the update of each tensor's shard waits until all gradients have
+/// been reduced.
 double max_workers_in_memory(const Scenario& scenario) {
   if (scenario.conditions.fidelity == planner::Fidelity::closed)
     return std::numeric_limits<double>::infinity();

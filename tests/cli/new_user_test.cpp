@@ -285,6 +285,7 @@ TEST_CASE("errors: each says what is wrong, and what to do") {
       {"compare no-such.json",
        "no-such.json: /: expected a file that can be read, got: No such file or directory\n"},
       {"netlab", "expected a command among up, down, status (try --help)\n"},
+      {"netlab --foo", "The following argument was not expected: --foo (try --help)\n"},
       {"simulate googlenet-k80 a.png b --of-it",
        "The following arguments were not expected: a.png b --of-it (try --help)\n"},
       {"simulate googlenet-k80 --plot a.png",
@@ -294,11 +295,11 @@ TEST_CASE("errors: each says what is wrong, and what to do") {
       {"estimate resnet18 --device A10",
        "--device: expected one of k80, p100, v100, t4, rtx2080ti, a100, h100, h200, got 'A10', did you mean "
        "'a100'?\n"}};
-  for (const auto& [arguments, message] : all) {
-    CAPTURE(arguments);
-    const Outcome outcome = run_program(words_of(arguments));
+  for (const auto& each : all) {
+    CAPTURE(each.first);
+    const Outcome outcome = run_program(words_of(each.first));
     CHECK(outcome.exit_code == 2);
-    CHECK(outcome.err == message);
+    CHECK(outcome.err == each.second);
   }
   const Outcome outcome = run_program({"validate", profile});
   CHECK(outcome.exit_code == 2);

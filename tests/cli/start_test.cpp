@@ -128,14 +128,15 @@ TEST_CASE("start: a program without its data says so, and what to do") {
   std::filesystem::create_directories(folder.path() / "bin");
   std::filesystem::copy_file(support::program(), copy);
   const std::string errors = (folder.path() / "errors").string();
-  for (const auto& [name, command] :
+  for (const auto& each :
        {std::pair{"models", "show models"},
         {"profiles", "show profiles --json"},
         {"resnet18", "show resnet18"},
         {"bert-base", "estimate bert-base --device a100"},
         {"googlenet-k80", "simulate googlenet-k80"},
         {"bert-base", "init --model bert-base --device a100 --network 25gbit --workers 2"}}) {
-    CAPTURE(command);
+    const auto [name, command] = each;
+    CAPTURE(each.second);
     const std::string line =
         "cd " + folder.path().string() + " && env -u FUSEWISE_DATA " + copy + " " + command + " 2>" + errors;
     CHECK(std::system(line.c_str()) / 256 == 1);  // its exit code

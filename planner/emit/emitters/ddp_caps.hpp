@@ -28,6 +28,7 @@ DdpCaps ddp_caps(const Sizes& bytes, const Groups& groups);
 /// The lines that wrap the model in DDP with these caps. If there are several micro-batches, a function
 /// follows that keeps all but the last from communicating.
 std::string ddp_lines(const DdpCaps& caps, const EmitRequest& request);
+
 /// The best single numbers for releases that take no list.
 struct OlderReleases {
   std::string text;  ///< as comment lines
@@ -36,6 +37,7 @@ struct OlderReleases {
   nlohmann::ordered_json before_1_mib;  ///< where that is the last one
 };
 
+/// Searches them among all numbers that make different buckets of these bytes; `iteration_us` prices groups.
 OlderReleases older_releases(const Report& report, const Sizes& bytes,
                              const std::function<double(const Groups&)>& iteration_us);
 

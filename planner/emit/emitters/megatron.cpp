@@ -7,6 +7,7 @@
 // one before it (finish_param_sync).
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -140,10 +141,10 @@ Emission one_bucket(Report& report) {
 ordered_json best_count(const Report& report, const CapRule& rule) {
   const Workload& workload = report.request().workload;
   const Sizes elements = gradient_elements(workload);
-  std::int64_t all = 0;
-  for (const std::int64_t each : elements) all += each;
-  if (const Division* division = report.request().division; division != nullptr)
-    all = division->stage_elements;  // the option divides what a worker of the first stage holds
+  const Division* division = report.request().division;  // then the option divides the first stage
+  const std::int64_t all = division != nullptr
+                               ? division->stage_elements
+                               : std::accumulate(elements.begin(), elements.end(), std::int64_t{0});
   constexpr std::int64_t kMaxTried = 1000;
   const std::int64_t max = std::min<std::int64_t>({workload.gradient_count(), all, kMaxTried});
   std::pair<std::int64_t, Groups> best;

@@ -88,7 +88,7 @@ std::vector<Rule> rules(const std::vector<Choice>& choices) {
 constexpr std::string_view kPriced = "as planned; what NCCL makes of these rules is not.";
 constexpr std::array<std::string_view, 2> kReadOnly = {
     "in the plugin's plugin.c, at 35512d6f, the first rule that fits decides.",
-    "in NCCL's enqueue.cc 0 channels are its own number; of -1 the plugin makes one channel."};
+    "NCCL's enqueue.cc replaces 0 channels by its own number; the plugin turns -1 into one channel."};
 constexpr std::array<std::string_view, 4> kDoesNot = {
     "leave other collectives alone: the plugin gives those that fit no rule one channel.",
     "apply to communicators of another number of ranks, or where NCCL rules the algorithm out.",
