@@ -164,9 +164,8 @@ class ShardedProblem {
   bool gathers_last_again() const {
     const std::uint32_t groups = kept_ + 1;  // the fewest of which one is gathered again
     const Program program = spec_.program(groups);
-    return std::ranges::any_of(program.ops, [&](const Op& op) {
-      return op.issue == Issue::backward && op.group == groups - 1;
-    });
+    return std::ranges::any_of(
+        program.ops, [&](const Op& op) { return op.issue == Issue::backward && op.group == groups - 1; });
   }
   bool is_gathered_next(const State& state) const { return state[kGroups].count() >= kept_; }
   bool is_gathered_again(const State& state, const Step& step) const {

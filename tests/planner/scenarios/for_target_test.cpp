@@ -170,9 +170,9 @@ TEST_CASE("--for: FSDP2 and TorchInductor get groups of whole modules, with a bo
     const auto scene = small_scene(random, 5, seed % 3 == 2);
     const planner::Workload& workload = scene->setting.workload;
     for (const char* name : {"fsdp", "inductor"})
-      for (const char* pipeline : {R"({"pipeline": "wfbp"})", R"({"pipeline": "sharded"})",
-                                   R"({"pipeline": "sharded", "prefetch": 2})",
-                                   R"({"pipeline": "sharded", "kept_groups": 2})"}) {
+      for (const char* pipeline :
+           {R"({"pipeline": "wfbp"})", R"({"pipeline": "sharded"})",
+            R"({"pipeline": "sharded", "prefetch": 2})", R"({"pipeline": "sharded", "kept_groups": 2})"}) {
         if (workload.gradient_count() < 2) continue;  // fewer groups than are kept
         CAPTURE(name);
         CAPTURE(pipeline);
