@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "sim/cluster/patterns/rings.hpp"
+
 namespace cluster {
 namespace {
 
@@ -14,6 +16,11 @@ class Deciding {
       : pattern_(pattern), links_(links), collective_(collective), ranks_(pattern.ranks()) {
     assert(begins.size() == ranks_);
     left_.reserve(std::size_t{ranks_} * (pattern.rounds() + 1));
+    const auto* rings = dynamic_cast<const Rings*>(&pattern);
+    if (rings != nullptr && links.sigma == 0) {
+      go_round(*rings, begins);
+      return;
+    }
     left_.assign(begins.begin(), begins.end());
     std::vector<Time> out(ranks_);
     for (std::uint32_t round = 0; round < pattern.rounds(); ++round) {
@@ -40,6 +47,34 @@ class Deciding {
   }
 
  private:
+  /// The messages of a phase are alike in each of its rounds.
+  void go_round(const Rings& rings, std::span<const Time> begins) {
+    left_.resize(std::size_t{ranks_} * (rings.rounds() + 1));
+    std::ranges::copy(begins, left_.begin());
+    std::vector<std::uint32_t> from(ranks_);
+    std::vector<Time> message(ranks_);
+    std::vector<Time> sum(ranks_);
+    std::vector<Time> out(ranks_);
+    std::uint32_t round = 0;
+    for (const RingPhase& phase : rings.phases()) {
+      if (phase.rounds() == 0) continue;
+      for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+        const Exchange own = rings.exchange(rank, round);
+        from[rank] = own.from;
+        message[rank] = message_time(links_, {.collective = collective_, .round = round, .from = rank},
+                                     own.to, own.bytes_out);
+        sum[rank] = sum_time(links_, own.bytes_in);
+      }
+      for (std::uint32_t i = 0; i < phase.rounds(); ++i, ++round) {
+        const Time* const left = left_.data() + std::size_t{round} * ranks_;
+        Time* const next = left_.data() + (std::size_t{round} + 1) * ranks_;
+        for (std::uint32_t rank = 0; rank < ranks_; ++rank) out[rank] = left[rank] + message[rank];
+        for (std::uint32_t rank = 0; rank < ranks_; ++rank) next[rank] = std::max(out[rank], out[from[rank]]);
+        for (std::uint32_t rank = 0; i < phase.reducing && rank < ranks_; ++rank) next[rank] += sum[rank];
+      }
+    }
+  }
+
   /// Returns when `rank` has left its first `rounds` rounds.
   Time left(std::uint32_t rank, std::uint32_t rounds) const {
     return left_[std::size_t{rounds} * ranks_ + rank];
