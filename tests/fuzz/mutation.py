@@ -300,7 +300,8 @@ def built_fork_server(folder):
 
 # FILE: /pointer: ..., FILE:LINE: ..., FILE:LINE:COLUMN: ..., --option: ...; a usage error of the command line has no file.
 PLACE = re.compile(r"(?:.*: /.*: |.+:\d+(?::\d+)?: )expected .+, got:? .*|--[a-z-]+(?:, --[a-z-]+)*: .+|.+ \(try --help\)|the journal of --output: .+"
-                   r"|[A-Z]+: expected .+|expected a command .+")
+                   r"|[A-Z]+: expected .+|expected a command .+"
+                   r"|.*: expected a file, or .+, got neither.*")  # an argument that names no file has no pointer
 NOT_A_NUMBER = re.compile(r"(?<![\w.\"'-])-?(?:inf|nan|infinity)(?![\w\"'])", re.IGNORECASE)
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
