@@ -72,7 +72,7 @@ StagedFile::StagedFile(const std::filesystem::path& file, std::string_view text,
     : file_(link_target(file)), folder_(file_.has_parent_path() ? file_.parent_path() : ".") {
   std::error_code none;
   if (std::filesystem::is_directory(file_, none)) cannot_write(file_, EISDIR);
-  // Of several files none gets its name if another one cannot.
+  // A name that cannot be used is found here, before any of several files gets its name.
   if (exists(file_, file_)) (void)exists(name_in_between(file_), file_);
   try {
     open(unnamed);

@@ -483,7 +483,7 @@ TEST_CASE("behaviour: a hook compresses all buckets, where that is faster, and o
                             "model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)\n") !=
         std::string::npos);
 
-  // Of two compressors and none, all groups get the one that is faster.
+  // All groups get whichever is fastest: one of the two compressors, or none.
   Planned mixed(three(), each,
                 R"({"pipeline": "wfbp", "fusion": {"kind": "optimal", "choices": {"compression": [
       {"name": "bf16", "ratio": 0.5, "collective": "all_reduce"},
