@@ -233,6 +233,18 @@ def check_script(folder, program):
     print("a script that is measured trains as without:", what)
 
 
+def check_waiting(folder, program):
+    """Layers are not charged with waiting for a device, which on a GPU ends all-reduces that are under way, too."""
+    slow = "import fusewise.torch.network as n, time; n.Group.wait = lambda _: time.sleep(0.02)"
+    done = run(folder, program, SCRIPT.format(arguments="", steps=200, before=slow))
+    check("exit code where waiting takes long", (done.returncode, done.stderr), (0, done.stderr))
+    profile = json.loads((pathlib.Path(folder) / "fusewise-torch" / "job.profile.json").read_text())
+    compute_us = sum(layer["forward_us"] + layer["backward_us"] for layer in profile["layers"])
+    if compute_us >= 20_000:
+        fail(f"layers of less than 20 ms take {compute_us} us where the device is waited for so long")
+    print("layers are not charged with waiting for the device")
+
+
 def trained_alone(folder):
     import socket
     import torch
@@ -402,6 +414,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         check_script(folder, program)
         check_refused(folder, program)
+        check_waiting(folder, program)
 
 
 if __name__ == "__main__":

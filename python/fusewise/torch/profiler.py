@@ -17,7 +17,7 @@ import os
 import statistics
 import tempfile
 import time
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Iterator, Optional, Sequence, Union
 
 import torch
 from torch import nn
@@ -28,7 +28,7 @@ _DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "
 # ---- clocks: marks in the order of the work, and the time between neighbours
 
 
-class _WallClock:
+class WallClock:
     """The clock of a CPU, where a call returns when its work is done."""
 
     def mark(self):
@@ -41,7 +41,7 @@ class _WallClock:
         return 1e6 * (later - earlier)
 
 
-class _CudaClock:
+class CudaClock:
     """Events on the current stream: when the GPU got there, not when the host did."""
 
     def mark(self):
@@ -54,6 +54,13 @@ class _CudaClock:
 
     def us(self, earlier, later):
         return 1e3 * earlier.elapsed_time(later)
+
+
+Clock = Union[WallClock, CudaClock]
+
+
+def clock_of(device: torch.device) -> Clock:
+    return CudaClock() if device.type == "cuda" else WallClock()
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -123,9 +130,9 @@ class Profiler:
         if len(kinds) != 1 or not kinds <= set(_DTYPES):
             raise ValueError(f"expected parameters of one type among {sorted(_DTYPES.values())}, got {kinds}")
         self.dtype = _DTYPES[kinds.pop()]
-        on_gpu = parameters[0].is_cuda
-        self.clock = _CudaClock() if on_gpu else _WallClock()
-        self.device = device or (torch.cuda.get_device_name(parameters[0].device) if on_gpu else "CPU")
+        where = parameters[0].device
+        self.clock = clock_of(where)
+        self.device = device or (torch.cuda.get_device_name(where) if where.type == "cuda" else "CPU")
         self.plain_us = []  # of iterations without marks
         self._segments = []  # of those with marks
         self._names = {module: name for name, module in model.named_modules()}
@@ -253,7 +260,7 @@ class Profiler:
         middle = counted[(len(counted) - 1) // 2]
         longer = max(0.0, middle.whole_us - statistics.median(self.plain_us))
         lengths = [middle.between_us, *(each[0] for each in middle.forward + middle.backward)]
-        if isinstance(self.clock, _WallClock):
+        if isinstance(self.clock, WallClock):
             return min(longer / len(lengths), *lengths)
         return _common_part(lengths, longer)
 
@@ -316,7 +323,7 @@ class Profiler:
         the reverse of the order in which they got ready: where a module's gradients get ready far from each other, or
         not when its place would have it (parameters of the root module), it is several layers, each at its place."""
         counted = self._counted()
-        clock = "CUDA events" if isinstance(self.clock, _CudaClock) else "wall clock"
+        clock = "CUDA events" if isinstance(self.clock, CudaClock) else "wall clock"
         layers = [self._layer(module, block, is_first, counted)
                   for module, block, is_first in self._placed(self._blocks())]
         return {

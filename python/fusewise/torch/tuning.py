@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-import time
 from dataclasses import dataclass
 from typing import Any, Callable, Generator, Mapping, Optional, Sequence
 
@@ -19,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fusewise.torch import network, plans, prediction, trials
 from fusewise.torch.prediction import Costs, Setting
-from fusewise.torch.profiler import Profiler, tensors_in
+from fusewise.torch.profiler import Clock, Profiler, clock_of, tensors_in
 
 _WARM_UP = 3
 _PROFILED = 8
@@ -38,22 +37,24 @@ class NotMeasurable(BaseException):
 
 @dataclass
 class Iteration:
-    """When the parts of an iteration ended, by time.perf_counter()."""
-    began: float
-    forward_began: float = 0.0
-    forward_ended: float = 0.0
-    computed: float = 0.0  # backward without what DDP does behind it
-    finished: float = 0.0  # with it: gradients are averaged
-    went_on: float = 0.0  # after the averaging of an iteration without communication
-    ended: float = 0.0
+    """When the parts of an iteration ended: marks of the clock, which is the GPU's where the model is on one."""
+    clock: Clock
+    began: Any
+    forward_began: Any = None
+    forward_ended: Any = None
+    computed: Any = None  # backward without what DDP does behind it
+    finished: Any = None  # with it: gradients are averaged
+    went_on: Any = None  # after the averaging of an iteration without communication
+    ended: Any = None
 
     def us(self, part: str) -> float:
+        """Only once the work before all marks is done."""
         ends = {"forward": (self.forward_began, self.forward_ended), "backward": (self.forward_ended, self.computed),
                 "behind": (self.computed, self.finished), "whole": (self.began, self.ended),
                 "compute": (self.forward_began, self.computed), "model": (self.forward_began, self.finished)}
         if part == "rest":
-            return 1e6 * (self.forward_began - self.began + self.ended - self.went_on)
-        return 1e6 * (ends[part][1] - ends[part][0])
+            return self.clock.us(self.began, self.forward_began) + self.clock.us(self.went_on, self.ended)
+        return self.clock.us(*ends[part])
 
 
 @dataclass
@@ -95,6 +96,7 @@ class Tuning:
         self.report = report
         self.parameters = [p for p in ddp.module.parameters() if p.requires_grad]
         self.group = network.Group(ddp.process_group, self.parameters[0].device)
+        self.clock = clock_of(self.group.device)
         self.iterations = 0
         self.batch_size = 1
         self._program: Optional[Program] = self._measure()
@@ -127,14 +129,14 @@ class Tuning:
             return plain(self.ddp, *inputs, **named)
         if not self.ddp.require_backward_grad_sync:
             raise NotMeasurable("gradients are accumulated under no_sync(), which is not measured")
-        if self._current is not None and not self._current.finished:
+        if self._current is not None and self._current.finished is None:
             raise NotMeasurable("the model is called twice before a backward pass, which is not measured")
         self._next(inputs)
         if self._program is None:
             return plain(self.ddp, *inputs, **named)
         if self._mode.profiler is not None:
             self._mode.profiler.begin()
-        self._current = Iteration(began=time.perf_counter())
+        self._current = Iteration(self.clock, began=self.clock.mark())
         self._is_in_forward = True
         try:
             return self._forward(plain, inputs, named)
@@ -154,12 +156,12 @@ class Tuning:
             run.require_backward_grad_sync = run.require_forward_param_sync = True
 
     def _next(self, inputs: Sequence[Any]) -> None:
-        self.group.wait()
         ended, self._current = self._current, None
         if ended is not None:
             self.iterations += 1
-            ended.ended = time.perf_counter()
-        else:
+            ended.ended = self.clock.mark()
+        self.group.wait()
+        if ended is None:
             self.batch_size = next((len(i) for i in inputs if isinstance(i, torch.Tensor) and i.dim() > 0), 1)
             if self.ddp._get_ddp_logging_data().get("comm_hook"):
                 raise NotMeasurable("the script registers a communication hook, which is not measured")
@@ -170,7 +172,7 @@ class Tuning:
 
     def _forward_begins(self, _module: nn.Module, _inputs: Any) -> None:
         if self._is_in_forward:
-            self._current.forward_began = time.perf_counter()
+            self._current.forward_began = self.clock.mark()
 
     def _forward_ends(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
         if not self._is_in_forward:
@@ -185,14 +187,12 @@ class Tuning:
             if tensor.requires_grad:
                 tensor.register_hook(backward_begins)
         works = [dist.all_reduce(buffer, group=self.group.process_group, async_op=True) for buffer in self._mode.beside]
-        self._current.forward_ended = time.perf_counter()
+        self._current.forward_ended = self.clock.mark()
         self._works = works
 
     def _backward_ends(self) -> None:
         """Callbacks of autograd run in the order in which they are queued: this one before DDP's, the next behind it."""
-        if self._mode.is_alone:
-            self.group.wait()
-        self._current.computed = time.perf_counter()
+        self._current.computed = self.clock.mark()
         if self._mode.profiler is not None:
             try:
                 self._mode.profiler.end()
@@ -203,11 +203,10 @@ class Tuning:
     def _all_ends(self) -> None:
         for work in self._works:
             work.wait()
-        self._current.finished = self._current.went_on = time.perf_counter()
+        self._current.finished = self._current.went_on = self.clock.mark()
         if self._mode.is_alone:
             self._average()
-            self.group.wait()
-            self._current.went_on = time.perf_counter()
+            self._current.went_on = self.clock.mark()
 
     def _average(self) -> None:
         parts = [part.view_as(p) for part, p in zip(self._flat.split([p.numel() for p in self.parameters]), self.parameters)]
