@@ -264,7 +264,12 @@ void run_live(const Options& given_options, const Field& file, bool json, const 
   print_warnings(worker_group->take_warnings());
   StepLine progress(1 + all.size());
   if (worker_group->is_first()) progress.next("calibration");
-  const live::Calibration calibration = live::calibrate(*worker_group, all);
+  live::CalibrationOptions calibrating;
+  if (!collective_backend(options.backend).uses_control) {  // a GPU's link carries large groups fast enough
+    calibrating.max_bytes = 128'000'000;
+    calibrating.sizes += 2;
+  }
+  const live::Calibration calibration = live::calibrate(*worker_group, all, calibrating);
   Outcome out;
   for (const live::RunSpec& spec : all) out.predictions.push_back(live::predict(spec, calibration));
   if (worker_group->is_first() && !prediction_file.empty()) {
@@ -328,8 +333,8 @@ LiveCommand add_live_options(const Command& command) {
   group
       .add_option(
           "--backend", options->backend,
-          fmt::format("backend that exchanges the gradients: one of {}; nccl is experimental: no run on a "
-                      "GPU has been compared with its prediction",
+          fmt::format("backend that exchanges the gradients: one of {}; nccl is experimental between several "
+                      "GPUs: it has run with ranks that share one",
                       fmt::join(planner::names(measure::collective_backends()), ", ")))
       .show_default();
   group.add_flag(

@@ -195,8 +195,10 @@ Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all
       tell("calibration of layers");
       FusionBufferEngine fusion_buffers(
           transport, needs.all_reduces.empty() ? "ring" : needs.all_reduces.front(), terms.workers_per_node);
+      RunningLayers* const layers =
+          first.layers->are_run_by(transport.rank()) ? &worker_group.layers(*first.layers) : nullptr;
       LayerTimes times = measured_layers(transport, engine == nullptr ? fusion_buffers : *engine, first,
-                                         spec.layer_repetitions);
+                                         layers, spec.layer_repetitions);
       out.profile = std::move(times.profile);
       out.overlap = times.overlap;
     }

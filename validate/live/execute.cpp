@@ -137,15 +137,12 @@ Record execute(WorkerGroup& worker_group, const RunSpec& spec, const Calibration
                const Prediction& prediction, const WorkerGroupHooks& hooks) {
   const WorkerGroup::Task rank = [&](Transport& transport, measure::Engine* engine,
                                      const WorkerGroup::Tell& tell) {
-    std::unique_ptr<RunningLayers> layers;
     WorkerOptions options = {.deadline = std::chrono::milliseconds(
                                  static_cast<std::int64_t>(1000 * worker_group.place().deadline_s)),
                              .engine = engine,
                              .on_phase = tell};
-    if (spec.layers && spec.layers->are_run_by(transport.rank())) {
-      layers = std::make_unique<RunningLayers>(*spec.layers);
-      options.layers = layers->work();
-    }
+    if (spec.layers && spec.layers->are_run_by(transport.rank()))
+      options.layers = worker_group.layers(*spec.layers).work();
     const auto before = profiler::processor_times();
     Told told = {.worker = run_worker(transport, spec, calibration.profile, prediction, options), .busy = {}};
     told.busy = since(before);

@@ -32,7 +32,8 @@ double us_since(Clock::time_point begun) {
 }  // namespace
 
 struct RunningLayers::Running {
-  explicit Running(const RealLayers& layers) : model(layers.model), work(profiler::make_work(model)) {
+  explicit Running(const RealLayers& layers)
+      : model(layers.model), work(profiler::make_work(model)), is_on_cpu(layers.backend == "cpu") {
     const auto backend = std::ranges::find(profiler::backends(), layers.backend, &profiler::Backend::name);
     const profiler::SessionOptions spec = {.batch_size = layers.batch_size};
     backend->check(spec);
@@ -50,6 +51,7 @@ struct RunningLayers::Running {
   core::Model model;
   profiler::ModelWork work;
   std::vector<std::size_t> measured;  ///< by layer of the profile
+  bool is_on_cpu = true;
   std::unique_ptr<profiler::Session> session;
 };
 
@@ -64,9 +66,16 @@ void RunningLayers::backward(std::uint32_t layer) {
   running_->session->backward(running_->from(layer), running_->to(layer));
 }
 
+void RunningLayers::wake_device() {
+  if (running_->is_on_cpu) return;
+  running_->session->forward(0, running_->work.layers.size());
+  running_->session->backward(0, running_->work.layers.size());
+}
+
 LayerWork RunningLayers::work() {
   return {.forward = [this](std::uint32_t layer) { forward(layer); },
-          .backward = [this](std::uint32_t layer) { backward(layer); }};
+          .backward = [this](std::uint32_t layer) { backward(layer); },
+          .wake_device = [this] { wake_device(); }};
 }
 
 namespace {
@@ -187,7 +196,7 @@ planner::Overlap measured_overlap(transport::Transport& transport, const RealLay
 }  // namespace
 
 LayerTimes measured_layers(transport::Transport& transport, measure::Engine& engine, const RunSpec& spec,
-                           std::uint32_t repetitions) {
+                           RunningLayers* layers, std::uint32_t repetitions) {
   const RealLayers& real = *spec.layers;
   LayerTimes out = {.profile = profile_of(real), .overlap = {}};
   order_tensors(out.profile, backward_order(spec.profile));
@@ -195,8 +204,6 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine& eng
   const Gradients gradients(spec.seed, transport.size());
   std::vector<float> values(static_cast<std::size_t>(gradient_elements(out.profile)));
   const bool one_clock = share_clock(transport);
-  const std::unique_ptr<RunningLayers> layers =
-      real.are_run_by(transport.rank()) ? std::make_unique<RunningLayers>(real) : nullptr;
   constexpr std::uint32_t kWarmUp = 2;
   std::vector<std::vector<double>> times(2 * count);  // forward, then backward
   for (std::uint32_t i = 0; i < kWarmUp + repetitions; ++i) {
@@ -210,10 +217,11 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine& eng
     const std::string fault = gradients.fault_of_sums(Spread::wide, i, 0, values);
     if (!fault.empty()) throw core::EnvironmentError("all-reduce before layers: " + fault);
     gradients.fill(Spread::wide, transport.rank(), i + 1, 0, values);
+    if (layers != nullptr) layers->wake_device();
     transport::barrier(transport, tag_of(Tag::barrier));
     if (transport.rank() == 0) (void)loop_at_rest_us();
     std::this_thread::sleep_until(common_start(transport, one_clock));
-    const auto all = exchange_times(transport, timed_iteration(layers.get(), count));
+    const auto all = exchange_times(transport, timed_iteration(layers, count));
     for (std::uint32_t each = 0; each < all.size() && i >= kWarmUp; ++each)
       for (std::size_t t = 0; real.are_run_by(each) && t < 2 * count; ++t) times[t].push_back(all[each][t]);
   }
@@ -223,7 +231,7 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine& eng
     into.backward_us = core::statistics(times[count + layer]).median;
   }
   std::ranges::fill(values, 0.0F);
-  out.overlap = measured_overlap(transport, real, layers.get(), engine, out.profile);
+  out.overlap = measured_overlap(transport, real, layers, engine, out.profile);
   for (std::uint32_t buffer = 0; buffer < engine.keeps(); ++buffer) {
     engine.store(values);
     if (std::ranges::any_of(values, [](float value) { return value != 0; }))

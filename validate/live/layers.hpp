@@ -25,6 +25,9 @@ class RunningLayers {
 
   void forward(std::uint32_t layer);
   void backward(std::uint32_t layer);
+  /// A whole iteration that nobody times, if they are on a GPU: its clocks sink while gradients are drawn and
+  /// checked, which a training job does not do between iterations.
+  void wake_device();
   /// The functions refer to this object.
   LayerWork work();
 
@@ -41,9 +44,9 @@ struct LayerTimes {
   /// Slow-down of the computing workers and of concurrent all-reduces.
   planner::Overlap overlap;
 };
-/// `engine` transfers the groups.
+/// `engine` transfers the groups; `layers` is null on ranks that do not compute.
 LayerTimes measured_layers(transport::Transport& transport, measure::Engine& engine, const RunSpec& spec,
-                           std::uint32_t repetitions);
+                           RunningLayers* layers, std::uint32_t repetitions);
 
 /// A profile of these layers before any measurement, for choosing the groups of a plan.
 core::Profile profile_of(const RealLayers& layers);

@@ -112,6 +112,7 @@ class Worker {
     phase_ = phase(iteration);
     if (options_.on_phase) options_.on_phase(phase_);
     data_.draw(iteration);
+    if (options_.layers.wake_device) options_.layers.wake_device();
     transport::barrier(transport_, tag_of(Tag::barrier));
     if (transport_.rank() == 0 && iteration >= spec_.warm_up) record_.loop_us.push_back(loop_at_rest_us());
     began_ = common_start(transport_, shares_clock_);

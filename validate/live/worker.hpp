@@ -19,6 +19,7 @@ namespace live {
 struct LayerWork {
   std::function<void(std::uint32_t layer)> forward;   ///< layer of the profile
   std::function<void(std::uint32_t layer)> backward;  ///< layer of the profile
+  std::function<void()> wake_device;                  ///< before each iteration
 };
 
 struct WorkerOptions {

@@ -137,6 +137,7 @@ WorkerGroup::WorkerGroup(const Place& place, const Membership& membership)
       backend_(backend_of(place)),
       bits_per_second_(place.bits_per_second),
       given_(std::make_unique<Given>()) {
+  measure::check_ranks(*backend_, {.share_gpu = place.share_gpu}, 1);  // this process needs a GPU
   if (!backend_->uses_control && place.bits_per_second)
     throw InputError("--rate: expected processes that this command starts, got one of several");
   place_.workers = membership.size;
@@ -148,12 +149,18 @@ WorkerGroup::WorkerGroup(const Place& place, const Membership& membership)
 }
 
 WorkerGroup::~WorkerGroup() {
+  layers_.reset();
   if (!given_ || !given_->end) return;
   given_->engine.reset();
   try {
     given_->end->leave();
   } catch (const transport::TransportError&) {  // the peer is gone
   }
+}
+
+RunningLayers& WorkerGroup::layers(const RealLayers& layers) {
+  if (!layers_) layers_ = std::make_unique<RunningLayers>(layers);
+  return *layers_;
 }
 
 std::uint32_t WorkerGroup::workers() const { return place_.workers; }

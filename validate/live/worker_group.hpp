@@ -14,6 +14,7 @@
 #include "collectives/transport/rendezvous.hpp"
 #include "collectives/transport/tcp/tcp.hpp"
 #include "profiler/measure/backend.hpp"
+#include "validate/live/layers.hpp"
 #include "validate/live/run.hpp"
 
 namespace live {
@@ -60,6 +61,10 @@ class WorkerGroup {
                                               const Tell& tell)>;
   transport::Bytes run(const Task& rank, const WorkerGroupHooks& hooks = {});
 
+  /// To be called by a task: the layers in the memory of its process, which are made on the first call. A
+  /// process that carries out several tasks has the same for all, so `layers` have to be.
+  RunningLayers& layers(const RealLayers& layers);
+
  private:
   struct Here;
   struct Given;
@@ -72,6 +77,7 @@ class WorkerGroup {
   std::vector<std::string> warnings_;
   std::unique_ptr<Here> here_;
   std::unique_ptr<Given> given_;
+  std::unique_ptr<RunningLayers> layers_;
 };
 
 }  // namespace live

@@ -1,6 +1,7 @@
 // Timed layers, and the all-reduces before and during them.
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,7 +33,9 @@ live::LayerTimes timed(std::size_t min, std::size_t max, std::size_t number) {
   transport::run_ranks(3, [&](transport::Transport& end) {
     tests::CorruptingTransport changing(end, end.rank() == 1 ? min : SIZE_MAX, max, number);
     live::FusionBufferEngine engine(changing, "ring", 1);
-    live::LayerTimes own = live::measured_layers(changing, engine, spec(), 2);
+    const live::RunSpec layers = spec();
+    const auto running = end.rank() == 0 ? std::make_unique<live::RunningLayers>(*layers.layers) : nullptr;
+    live::LayerTimes own = live::measured_layers(changing, engine, layers, running.get(), 2);
     if (end.rank() == 0) out = std::move(own);
   });
   return out;

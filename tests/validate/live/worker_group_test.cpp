@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -294,6 +295,14 @@ TEST_CASE("validate: wrong usage of live runs is one line, exit 2") {
   const Outcome papers = run_program({"validate", "validate/papers", "--workers", "4"});
   CHECK(papers.exit_code == 2);
   CHECK(papers.err == "--workers: expected a plan, a scenario or a suite with it, got none\n");
+}
+
+TEST_CASE("worker group: a process keeps its layers from one task to the next") {
+  const std::filesystem::path file = support::source_dir() / "validate/suites/models/small-cnn.json";
+  const live::RealLayers layers = {.model = core::read_model(core::Field::load(file))};
+  live::WorkerGroup worker_group({.workers = 2});
+  const live::RunningLayers* const first = &worker_group.layers(layers);
+  CHECK(&worker_group.layers(layers) == first);
 }
 
 }  // namespace
