@@ -5,14 +5,17 @@ time: a table on stdout, and in FOLDER table.txt, results.json and files.tar.gz 
 Exit 0: all went well; 1: something did not, and the table says what.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import glob
 import json
 import os
 import pathlib
 import re
+import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -211,14 +214,17 @@ def torch(part):
 def verification(part):
     dtypes = {"bfloat16": ["--dtype", "bfloat16"], "float16": ["--dtype", "float16"], "tf32": ["--tf32"], "float32": []}
     few = ["resnet50", "bert-base", "lstm-an4"]
-    for dtype, words in dtypes.items():
-        for model, small in SMALL.items():
-            if dtype != "float32" and model not in few:
-                continue
-            done = part.command(f"verify-{model}.{dtype}", [part.program("fusewise"), "profile", f"models/{model}.json",
-                                                           "--verify", *small, *words], 30)
-            agreed = done.out.strip().splitlines()[-1] if done.code == 0 else ""
-            part.row(f"{model}.{dtype}", done.why() or agreed, done.code == 0)
+    cases = [(dtype, model) for dtype in dtypes for model in SMALL if dtype == "float32" or model in few]
+
+    def verify(case):
+        dtype, model = case
+        done = part.command(f"verify-{model}.{dtype}", [part.program("fusewise"), "profile", f"models/{model}.json",
+                                                       "--verify", *SMALL[model], *dtypes[dtype]], 60)
+        agreed = done.out.strip().splitlines()[-1] if done.code == 0 else ""
+        part.row(f"{model}.{dtype}", done.why() or agreed, done.code == 0)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:  # nothing is timed
+        list(pool.map(verify, cases))
 
 
 def compressors(part):
@@ -324,18 +330,39 @@ def nccl(part):
         measured_by_nccl(part, workers, "")
 
 
+@contextlib.contextmanager
+def second_rank(part, name, words, **variables):
+    """Starts the second of two ranks, and yields the variables of the first: processes of their own, so that all plans run
+    in those that were calibrated, with the same algorithms of cuDNN and the same connections of NCCL."""
+    with socket.socket() as any_port:
+        any_port.bind(("127.0.0.1", 0))
+        port = any_port.getsockname()[1]
+    job = {**variables, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+           "FUSEWISE_SECRET": secrets.token_hex(16)}
+    with open(part.files / "logs" / f"{name}.rank1", "w") as log:
+        other = subprocess.Popen([str(word) for word in words], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=ROOT,
+                                 env={**part.run.environment, **job, "RANK": "1"}, process_group=0)
+        try:
+            yield {**job, "RANK": "0"}
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                other.wait(5)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(other.pid, signal.SIGKILL)
+            other.wait()
+
+
 def live(part):
     """Plans run with gradients and layers on the GPU, the layers of rank 0 alone: the others wait as long."""
-    layers = ["--layers", "models/resnet18.json", "--batch", 256, "--computing", 1]
-    few = [word for name in ("sync-easgd", "ddp", "mg-wfbp", "fusewise", "fusewise-dear", "fsdp2")
-           for word in ("--schedule", name)]
-    jobs = {"layers run": layers + few, "layers wait": few, "layers run, wfbp": layers + ["--schedule", "wfbp"]}
+    layers = ["--layers", "models/resnet18.json", "--batch", 128, "--computing", 1]
+    jobs = {"layers run": layers, "layers wait": []}
     with multi_process_service(part) as variables:
         for name, words in jobs.items():
-            file = part.files / f"live {name}.json".replace(" ", "-").replace(",", "")
-            done = part.command(file.stem, [part.program("fusewise"), "validate", "bench/gpu/live.json", *words, "--workers",
-                                            2, "--backend", "nccl", "--share-gpu", "--iterations", 5, "--warm-up", 2, "--tolerance", 10,
-                                            "-o", file], part.options.live_seconds, **variables)
+            file = part.files / f"live {name}.json".replace(" ", "-")
+            words = [part.program("fusewise"), "validate", "bench/gpu/live.json", *words, "--backend", "nccl", "--share-gpu",
+                     "--iterations", 20, "--warm-up", 3, "--tolerance", 10, "-o", file]
+            with second_rank(part, file.stem, words, **variables) as first:
+                done = part.command(file.stem, words, part.options.live_seconds, **first)
             errors = []
             for plan, predicted, measured, error in re.findall(  # of the plans that have run
                     r"^(\S+)\n +predicted.*\niteration +([\d.]+) +([\d.]+) .* (-?[\d.]+) %$", done.out, re.M):
@@ -346,6 +373,24 @@ def live(part):
                 part.row(f"{name}, all", f"error {sum(errors) / len(errors):.1f} % in the mean, {max(errors):.1f} % at worst")
             if done.why() or not errors:
                 part.row(name, done.why() or "no plan in its output", False)
+
+
+def tuned(part):
+    """A PyTorch script that `fusewise torch` measures and plans."""
+    job = "resnet50:32:float32:ddp"
+    with multi_process_service(part) as variables:
+        done = part.command("tuned", [part.program("fusewise"), "torch", "--nproc", 2, "-o", part.files / "tuned",
+                                      "bench/gpu/torch_job.py", job], 100, PYTHONPATH=str(ROOT / "python"),
+                            FUSEWISE_PYTHON=sys.executable, **variables)
+    rows = re.findall(r"^(\S.*?) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", done.out, re.M)
+    for setting, predicted, measured, *_ in rows:
+        part.row(f"{job}, {setting}", f"predicted {predicted} ms, measured {measured} ms, error "
+                 f"{100 * (float(predicted) / float(measured) - 1):+.1f} %")
+    for line in re.findall(r"^(?:set|expect) .*$", done.out, re.M):
+        part.row(job, line)
+    if done.why() or not rows:
+        why = "no PyTorch here" if "needs PyTorch" in done.err else done.why()
+        part.row(job, why or "no setting in its output", False)
 
 
 def traces(part):
@@ -407,8 +452,8 @@ def sanitizer(part):
 
 
 PARTS = {"device": (device, 90), "live": (live, 200), "overlap": (overlap, 40), "profiles": (profiles, 200),
-         "traces": (traces, 130), "torch": (torch, 80), "nccl": (nccl, 50), "compressors": (compressors, 60),
-         "sanitizer": (sanitizer, 60), "verify": (verification, 120)}
+         "traces": (traces, 130), "tuned": (tuned, 80), "torch": (torch, 80), "nccl": (nccl, 50),
+         "compressors": (compressors, 60), "sanitizer": (sanitizer, 60), "verify": (verification, 120)}
 
 
 def work_on(run, name):
