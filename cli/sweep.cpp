@@ -152,6 +152,12 @@ class ResultCollector {
     }
   }
 
+  /// Removes the journal of a run whose input turned out to be wrong at a later point: once the input is
+  /// corrected, it is another sweep's. One that was continued stays.
+  void forget() {
+    if (journal_ && earlier_ == 0) journal_->remove();
+  }
+
   void print_summary(const Options& options, const sweep::Sweep& sweep, int processes, int threads) const {
     std::vector<std::string> all = sweep.base.warnings;
     std::set<std::string> seen(all.begin(), all.end());
@@ -224,7 +230,12 @@ void run_sweep(const Options& options) {
                               [&](sweep::Finished finished) { results->add(std::move(finished)); });
   const int count = threads(options, ranks.count());
   ranks.compute(loaded->sweep, options.rows(), work_queue, count);
-  work_queue.rethrow();
+  try {
+    work_queue.rethrow();
+  } catch (const core::InputError&) {
+    if (results) results->forget();
+    throw;
+  }
   if (!results) return;
   results->write(options, loaded->sweep);
   results->print_summary(options, loaded->sweep, ranks.count(), count);

@@ -328,6 +328,7 @@ void check_failing_sweep(
   CHECK(contains(outcome.err, "expected times that add up to at most"));
   CHECK(contains(outcome.err, "(point 2 of the sweep)"));
   CHECK_FALSE(std::filesystem::exists(rows));
+  CHECK_FALSE(std::filesystem::exists(rows + ".partial"));
 }
 
 TEST_CASE("sweep: a failure on the way ends every thread, leaves no output, and is the first point's") {

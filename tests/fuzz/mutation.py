@@ -21,6 +21,7 @@ The same seed makes the same inputs. A bad run is kept in --keep, with a file `c
 """
 import argparse
 import collections
+import contextlib
 import gzip
 import json
 import os
@@ -402,11 +403,27 @@ def faults_of_folder(before, after, outputs, ending, words=()):
 
 def named_outputs(words):
     """Files that the command line asks for, changed words included."""
-    out = set()
+    out = {"report.html"} if "report" in words else set()
     for option, value in zip(words, words[1:]):
         if option in ("-o", "--output", "--plot", "--timeline", "--network", "--output-folder"):
             out |= {value, value + ".partial", value + ".prediction"}
     return out
+
+
+def targets(folder, outputs):
+    """Where those of the outputs lead that are links."""
+    return {os.readlink(folder / name) for name in outputs if "\0" not in name and os.path.islink(folder / name)}
+
+
+@contextlib.contextmanager
+def read_pipes(folder, outputs):
+    """Somebody reads what is written into a pipe; without a reader the program would wait for one."""
+    with contextlib.ExitStack() as stack:
+        for name in outputs:
+            with contextlib.suppress(OSError, ValueError):
+                if stat.S_ISFIFO(os.stat(folder / name).st_mode):
+                    stack.callback(os.close, os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK))
+        yield
 
 
 class Runner:
@@ -436,13 +453,16 @@ class Runner:
         self.files.clear()
         made.make(self.files.inputs)
         before = state(self.files.inputs)
-        ending = self.program.run(words)
+        outputs = made.outputs | named_outputs(made.words)
+        outputs |= targets(self.files.inputs, outputs)
+        with read_pipes(self.files.inputs, outputs):
+            ending = self.program.run(words)
         self.codes["signal" if ending.code is None else ending.code] += 1
         self.commands[made.words[0]] += 1
         self.most_memory = max(self.most_memory, ending.memory)
         self.most_cpu_s = max(self.most_cpu_s, ending.cpu_s)
         faults = list(faults_of(ending, made.words))
-        faults += faults_of_folder(before, state(self.files.inputs), made.outputs | named_outputs(made.words), ending, made.words)
+        faults += faults_of_folder(before, state(self.files.inputs), outputs, ending, made.words)
         if faults:
             self.report(number, made, ending, faults)
         return faults
