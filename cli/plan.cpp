@@ -116,6 +116,7 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
   const std::int64_t workers = chosen_workers(options, scenario);
   planner::ConsiderOptions asked = considered(options, scenario);
   StepLine line;
+  line.count_seconds();
   asked.progress = [&](std::size_t total, const std::string& what) { line.next(total, what); };
   const scenarios::Considered found = scenarios::consider(scenario, workers, schedule, asked);
   line.end();
@@ -170,6 +171,7 @@ void plan(const Options& options) {
   check_whole_tensors(options, schedule);
   check_same_target(options);
   StepLine line;
+  line.count_seconds();
   const scenarios::Planned planned = scenarios::plan(
       scenario, chosen_workers(options, scenario), schedule,
       {.emit = options.emit,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,19 @@
 #include "core/printable.hpp"
 
 namespace cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+}  // namespace
+
+EverySecond::EverySecond(std::function<void()> call)
+    : thread_([this, call = std::move(call)](const std::stop_token& stop) {
+        constexpr std::chrono::seconds kSecond(1);
+        std::unique_lock lock(mutex_);
+        while (!is_over_.wait_for(lock, stop, kSecond, [&] { return stop.stop_requested(); })) call();
+      }) {}
 
 std::string pace(std::size_t done, std::size_t left, double seconds) {
   if (done == 0) return "";
@@ -39,40 +53,88 @@ std::string text(const scenarios::Progress& progress, double seconds) {
 StepLine::StepLine(std::size_t total)
     : terminal_(shows_progress() ? ::dup(STDERR_FILENO) : -1), total_(total) {}
 
-void StepLine::next(const std::string& what) {
-  const std::size_t done = begun_steps_++;
+void StepLine::count_seconds() {
   if (terminal_.get() < 0) return;
-  const auto now = std::chrono::steady_clock::now();
-  if (done == 0) begun_ = now;
-  const double seconds = std::chrono::duration<double>(now - begun_).count();
+  seconds_.emplace([this] {
+    const std::lock_guard lock(mutex_);
+    if (!step_.empty()) show();
+  });
+}
+
+void StepLine::show() {
+  const auto now = Clock::now();
+  const std::size_t done = begun_steps_ - 1;
+  const double step_s = Seconds(now - step_begun_).count();
+  show_progress_line(
+      terminal_.get(),
+      fmt::format("{} of {} done{}: {}{}", done, total_, pace(done, total_ - done, Seconds(now - begun_).count()),
+                  step_, step_s < 1 ? "" : fmt::format(", {:.0f} s", step_s)));
+}
+
+void StepLine::next(const std::string& what) {
+  if (terminal_.get() < 0) return;
+  const std::lock_guard lock(mutex_);
+  step_begun_ = Clock::now();
+  if (begun_steps_++ == 0) begun_ = step_begun_;
   total_ = std::max(total_, begun_steps_);
-  show_progress_line(terminal_.get(), fmt::format("{} of {} done{}: {}", done, total_,
-                                                  pace(done, total_ - done, seconds), what));
+  step_ = what;
+  show();
 }
 
 void StepLine::next(std::size_t total, const std::string& what) {
-  total_ = total;
+  {
+    const std::lock_guard lock(mutex_);
+    total_ = total;
+  }
   next(what);
 }
 
-void StepLine::add(std::size_t steps) { total_ += steps; }
-
-void StepLine::end() {
-  if (terminal_.get() >= 0) show_progress_line(terminal_.get(), "");
+void StepLine::add(std::size_t steps) {
+  const std::lock_guard lock(mutex_);
+  total_ += steps;
 }
 
-ProgressLine::ProgressLine() : is_terminal_(shows_progress()) {}
+void StepLine::end() {
+  if (terminal_.get() < 0) return;
+  const std::lock_guard lock(mutex_);
+  step_.clear();
+  show_progress_line(terminal_.get(), "");
+}
+
+struct ProgressLine::Line {
+  const Clock::time_point begun = Clock::now();
+  std::mutex mutex;  ///< of what follows
+  scenarios::Progress progress;
+  Clock::time_point changed = begun;  ///< when a simulation or sample has ended
+  Clock::time_point shown = begun;
+  EverySecond seconds{[this] {
+    const std::lock_guard lock(mutex);
+    if (progress.done < progress.total || progress.total == 0) show();
+  }};
+
+  void show() {
+    const auto now = Clock::now();
+    shown = now;
+    std::string out = progress.total == 0 ? "simulating" : text(progress, Seconds(now - begun).count());
+    if (now - changed >= std::chrono::seconds(1))
+      out += fmt::format(", {:.0f} s", Seconds(now - changed).count());
+    show_progress_line(STDERR_FILENO, out);
+  }
+};
+
+ProgressLine::ProgressLine() : line_(shows_progress() ? std::make_shared<Line>() : nullptr) {}
 
 void ProgressLine::operator()(const scenarios::Progress& progress) {
-  const bool is_done = progress.done == progress.total;
-  const auto now = std::chrono::steady_clock::now();
+  if (!line_) return;
   constexpr auto kPatience = std::chrono::milliseconds(500);
   constexpr auto kRefresh = std::chrono::milliseconds(100);
-  if (!is_terminal_ || now - begun_ < kPatience) return;
-  if (!is_done && now - shown_ < kRefresh) return;
-  shown_ = now;
-  show_progress_line(STDERR_FILENO,
-                     is_done ? "" : text(progress, std::chrono::duration<double>(now - begun_).count()));
+  const std::lock_guard lock(line_->mutex);
+  line_->progress = progress;
+  line_->changed = Clock::now();
+  const bool is_done = progress.done == progress.total;
+  if (line_->changed - line_->begun < kPatience) return;
+  if (is_done) return show_progress_line(STDERR_FILENO, "");
+  if (line_->changed - line_->shown >= kRefresh) line_->show();
 }
 
 }  // namespace cli

@@ -3,8 +3,14 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "core/descriptor.hpp"
 #include "planner/scenarios/run.hpp"
@@ -19,16 +25,28 @@ std::string pace(std::size_t done, std::size_t left, double seconds);
 /// last row could be replaced.
 void show_progress_line(int terminal, const std::string& text);
 
-/// Counts finished simulations in one line on stderr. Appears only on a terminal, after half a second.
+/// Calls a function every second from a thread of its own, until it is destroyed. Not for commands that start
+/// processes.
+class EverySecond {
+ public:
+  explicit EverySecond(std::function<void()> call);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any is_over_;
+  std::jthread thread_;
+};
+
+/// Counts finished simulations in one line on stderr, and the seconds of the next one. Appears only on a
+/// terminal, after half a second. Copies share the line.
 class ProgressLine {
  public:
   ProgressLine();
   void operator()(const scenarios::Progress& progress);
 
  private:
-  bool is_terminal_;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point shown_ = begun_;
+  struct Line;
+  std::shared_ptr<Line> line_;  ///< null: nothing appears
 };
 
 /// Counts steps of unlike length in one line: what is done next, how many are done, how many each second,
@@ -37,6 +55,9 @@ class ProgressLine {
 class StepLine {
  public:
   explicit StepLine(std::size_t total = 0);
+  /// From now on the line tells how long a step has taken that takes longer than a second. Not for commands
+  /// that start processes.
+  void count_seconds();
   /// Steps that turn out to be necessary later. A step beyond the total counts by itself.
   void add(std::size_t steps);
   void next(const std::string& what);
@@ -45,10 +66,16 @@ class StepLine {
   void end();
 
  private:
+  void show();
+
   core::Descriptor terminal_;  ///< below 0: nothing appears
+  std::mutex mutex_;           ///< of what follows
   std::size_t total_;
   std::size_t begun_steps_ = 0;
-  std::chrono::steady_clock::time_point begun_ = {};  ///< when the first step begins
+  std::string step_;                                       ///< empty: none is under way
+  std::chrono::steady_clock::time_point begun_ = {};       ///< when the first step begins
+  std::chrono::steady_clock::time_point step_begun_ = {};  ///< when the last one begins
+  std::optional<EverySecond> seconds_;
 };
 
 }  // namespace cli

@@ -16,6 +16,7 @@
 #include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
+#include "core/json_text.hpp"
 #include "planner/report/page.hpp"
 #include "planner/report/report.hpp"
 #include "profiler/traces/ranks/source_kind.hpp"
@@ -29,6 +30,7 @@ struct Options {
   std::int64_t workers = 0;
   std::string schedule = "fusewise";
   std::string plan;
+  bool json = false;
 };
 
 /// A trace beside the plan or the scenario, or beside what its own profile predicts.
@@ -85,6 +87,7 @@ report::Report collect(const std::string& path, const Options& options) {
   if (format == "fusewise.memory-front") return report::of_memory_front(file);
   const scenarios::Scenario scenario = scenarios::read_scenario(file);
   StepLine line;
+  line.count_seconds();
   report::Report out = report::of_scenario(
       scenario, {.workers = options.workers,
                  .schedule = chosen_schedule(options.schedule, scenario),
@@ -105,6 +108,14 @@ void write_report(const Options& options) {
   const report::Report collected = collect(input_path(Bundled::scenario, options.input), options);
   const std::string page = report::page(collected.title, collected.data);
   core::write_file(options.output, page);
+  if (options.json)
+    return print(core::json_text({{"format", "fusewise.report-summary"},
+                                  {"version", 1},
+                                  {"output", options.output},
+                                  {"bytes", page.size()},
+                                  {"kind", collected.data.at("kind")},
+                                  {"title", collected.title},
+                                  {"warnings", collected.warnings}}));
   print_warnings(collected.warnings);
   print(printable_lines(fmt::format("{}: {:.1f} MB, opens in any browser\n", options.output,
                                     static_cast<double>(page.size()) / 1e6)));
@@ -137,7 +148,8 @@ void add_report(const Command& program) {
       "--plan", options->plan,
       "a fusewise.plan or fusewise.scenario: what was predicted of a trace (default: what its own "
       "profile and collectives predict)");
-  command.has_no("--json", "a report is a page; simulate --json and plan --json print its numbers");
+  command.add_flag("--json", options->json,
+                   "print a summary of the page as JSON; simulate --json and plan --json print its numbers");
   command.has_no("--plot", "the page has the charts, and saves each as SVG");
   command.on_run([options] { write_report(*options); });
 }

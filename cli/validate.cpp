@@ -40,6 +40,7 @@ void reproduce_papers(const Options& options) {
   std::vector<validate::Paper> papers;
   std::transform(files.begin(), files.end(), std::back_inserter(papers), validate::load_paper);
   StepLine line;
+  line.count_seconds();
   for (const validate::Paper& paper : papers) line.add(paper.figures.size());
   std::vector<validate::PaperResult> results;
   for (const validate::Paper& paper : papers)

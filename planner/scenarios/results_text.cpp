@@ -411,8 +411,27 @@ bool fits(const std::string& table, std::size_t width) {
   return true;
 }
 
+/// Puts what is too long of the names in this column into rows of its own, below; they are cut at a space
+/// where there is one.
+Rows with_continued_names(const Rows& rows, std::size_t column, std::size_t width) {
+  constexpr std::string_view kIndent = "  ";
+  Rows out;
+  for (const std::vector<std::string>& row : rows) {
+    out.push_back(row);
+    while (out.back()[column].size() > width) {
+      std::string& name = out.back()[column];
+      const std::size_t space = name.rfind(' ', width);
+      const bool has_space = space != std::string::npos && space > kIndent.size();
+      std::string rest = name.substr(has_space ? space + 1 : width);
+      name.resize(has_space ? space : width);
+      out.emplace_back(row.size())[column] = std::string(kIndent) + rest;
+    }
+  }
+  return out;
+}
+
 /// The table; where it does not fit that width, first without the units, then without columns, with a line
-/// that says so.
+/// that says so, and at last with long names of schedules on several lines.
 std::string fitted_table(Rows rows, std::size_t width) {
   const auto text = [&] { return core::aligned(rows, {1, rows.front().size() - 1}); };
   constexpr std::string_view kUnit = " ms";
@@ -426,6 +445,12 @@ std::string fitted_table(Rows rows, std::size_t width) {
     for (std::vector<std::string>& row : rows) row.erase(row.begin() + at);
     left_out.push_back(column);
   }
+  constexpr std::size_t kSchedule = 1;
+  constexpr std::size_t kMinName = 12;
+  const Rows whole = rows;
+  std::size_t longest = 0;
+  for (const std::vector<std::string>& row : whole) longest = std::max(longest, row[kSchedule].size());
+  while (longest > kMinName && !fits(text(), width)) rows = with_continued_names(whole, kSchedule, --longest);
   return fmt::format("{}times in ms{}\n", text(),
                      left_out.empty() ? ""
                                       : fmt::format("; a wider terminal or --csv shows {}, too",

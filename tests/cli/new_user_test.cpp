@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -271,8 +272,8 @@ TEST_CASE("errors: what is suggested is neither hidden nor refused there") {
         "The following argument was not expected: --versoin (try --help)\n");
   CHECK(run_program({"--quite", "simulate", "googlenet-k80"}).err ==
         "The following argument was not expected: --quite, did you mean '--quiet'? (try --help)\n");
-  CHECK(run_program({"report", "resnet50-v100", "--jsn"}).err ==
-        "The following argument was not expected: --jsn (try --help)\n");
+  CHECK(run_program({"report", "resnet50-v100", "--ploott"}).err ==
+        "The following argument was not expected: --ploott (try --help)\n");
   CHECK(run_program({"sweep", "resnet50-v100-sweep", "--json"}).err ==
         "--json: expected --output with it, for the rows, or --json-lines instead, got neither\n");
   CHECK(run_program({"calibrate", "runs.csv", "--jso"}).err ==
@@ -358,9 +359,12 @@ TEST_CASE("json: every command that has something to say as JSON says it, also w
   CHECK(lab.at("format") == "fusewise.netlab");
   CHECK(lab.at("is_up") == false);
   CHECK(json::parse(run_program({"schema", "plan", "--json"}).out).contains("properties"));
-  CHECK(run_program({"report", "googlenet-k80", "--json"}).err ==
-        "--json: expected no such option: a report is a page; simulate --json and plan --json print its "
-        "numbers\n");
+  const std::string page = folder / "page.html";
+  const json summary = json::parse(run_program({"report", "googlenet-k80", "-o", page, "--json"}).out);
+  CHECK(summary.at("format") == "fusewise.report-summary");
+  CHECK(summary.at("output") == page);
+  CHECK(summary.at("bytes") == std::filesystem::file_size(page));
+  CHECK(summary.at("kind") == "scenario");
 }
 
 TEST_CASE("errors: an option that is nearly right is suggested") {

@@ -80,9 +80,10 @@ TEST_CASE("results: the JSON has exactly these keys, the contract's among them")
 }
 
 /// The lines of the table of an entry up to the first sentence below it.
-std::string table_of(std::size_t width) {
+std::string table_of(std::size_t width, const std::string& schedule = "wfbp") {
   Results results = example();
   results.entries.resize(1);
+  results.entries[0].schedule = schedule;
   const std::string text = results_table(results, width);
   return text.substr(0, text.find("iteration = "));
 }
@@ -104,6 +105,12 @@ TEST_CASE("results: the table leaves out units, then speedup, then channel, wher
   CHECK(table_of(79) ==
         "workers  schedule  groups  iteration  exposed  samples/s  efficiency\n"
         "      4  wfbp           2      0.025    0.011   333333.3      56.0 %  *\n"
+        "times in ms; a wider terminal or --csv shows speedup and channel, too\n");
+  CHECK(table_of(79, "dgc between-nodes of a long name") ==
+        "workers  schedule          groups  iteration  exposed  samples/s  efficiency\n"
+        "      4  dgc                    2      0.025    0.011   333333.3      56.0 %  *\n"
+        "           between-nodes\n"
+        "           of a long name\n"
         "times in ms; a wider terminal or --csv shows speedup and channel, too\n");
   CHECK(results_table(example(), 79).find("\nchannel = ") == std::string::npos);
   CHECK(results_table(example(), 200).find("\nchannel = ") != std::string::npos);
