@@ -65,10 +65,10 @@ void StepLine::show() {
   const auto now = Clock::now();
   const std::size_t done = begun_steps_ - 1;
   const double step_s = Seconds(now - step_begun_).count();
-  show_progress_line(
-      terminal_.get(),
-      fmt::format("{} of {} done{}: {}{}", done, total_, pace(done, total_ - done, Seconds(now - begun_).count()),
-                  step_, step_s < 1 ? "" : fmt::format(", {:.0f} s", step_s)));
+  show_progress_line(terminal_.get(),
+                     fmt::format("{} of {} done{}: {}{}{}", done, total_,
+                                 pace(done, total_ - done, Seconds(now - begun_).count()), step_, detail_,
+                                 step_s < 1 ? "" : fmt::format(", {:.0f} s", step_s)));
 }
 
 void StepLine::next(const std::string& what) {
@@ -78,6 +78,14 @@ void StepLine::next(const std::string& what) {
   if (begun_steps_++ == 0) begun_ = step_begun_;
   total_ = std::max(total_, begun_steps_);
   step_ = what;
+  detail_.clear();
+  show();
+}
+
+void StepLine::detail(const std::string& what) {
+  if (terminal_.get() < 0) return;
+  const std::lock_guard lock(mutex_);
+  detail_ = what.starts_with(step_) ? what.substr(step_.size()) : ", " + what;
   show();
 }
 

@@ -63,6 +63,8 @@ class StepLine {
   void next(const std::string& what);
   /// The same for work that tells the total with each step.
   void next(std::size_t total, const std::string& what);
+  /// What the step under way does now.
+  void detail(const std::string& what);
   void end();
 
  private:
@@ -73,6 +75,7 @@ class StepLine {
   std::size_t total_;
   std::size_t begun_steps_ = 0;
   std::string step_;                                       ///< empty: none is under way
+  std::string detail_;                                     ///< ", iteration 3"
   std::chrono::steady_clock::time_point begun_ = {};       ///< when the first step begins
   std::chrono::steady_clock::time_point step_begun_ = {};  ///< when the last one begins
   std::optional<EverySecond> seconds_;

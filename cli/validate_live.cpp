@@ -263,13 +263,16 @@ void run_live(const Options& given_options, const Field& file, bool json, const 
       worker_group_of(options, all.front().workers, given);
   print_warnings(worker_group->take_warnings());
   StepLine progress(1 + all.size());
+  const live::WorkerGroupHooks hooks = {.on_phase = [&](std::uint32_t rank, const std::string& phase) {
+    if (rank == 0) progress.detail(phase);
+  }};
   if (worker_group->is_first()) progress.next("calibration");
   live::CalibrationOptions calibrating;
   if (!collective_backend(options.backend).uses_control) {  // a GPU's link carries large groups fast enough
     calibrating.max_bytes = 128'000'000;
     calibrating.sizes += 2;
   }
-  const live::Calibration calibration = live::calibrate(*worker_group, all, calibrating);
+  const live::Calibration calibration = live::calibrate(*worker_group, all, calibrating, hooks);
   Outcome out;
   for (const live::RunSpec& spec : all) out.predictions.push_back(live::predict(spec, calibration));
   if (worker_group->is_first() && !prediction_file.empty()) {
@@ -282,7 +285,7 @@ void run_live(const Options& given_options, const Field& file, bool json, const 
   if (prints_tables) print(calibration.where + '\n');
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (worker_group->is_first()) progress.next(all[i].name);
-    out.records.push_back(live::execute(*worker_group, all[i], calibration, out.predictions[i]));
+    out.records.push_back(live::execute(*worker_group, all[i], calibration, out.predictions[i], hooks));
     out.comparisons.push_back(
         live::compare(all[i], calibration.profile, out.predictions[i], out.records.back()));
     if (!prints_tables) continue;
