@@ -109,6 +109,12 @@ void bench_workers() {
     if (sigma > 0)
       fmt::print("{:<80} {:>10.2f} x  bound 2\n", "  with draws, of that without", result.ms / alike);
   }
+  conditions.iterations = 1;
+  conditions.jitter = {};
+  const core::Profile few = profile_of(54);
+  const planner::Setting setting(few, network, 2048, {}, conditions);
+  report("steps, 54 rings on 2048 ranks, with critical path and waiting",
+         measure(20, [&] { (void)run_of(setting, R"("wfbp")"); }), {.ms = 4});
 }
 
 }  // namespace

@@ -60,6 +60,9 @@ class TotalTime {
     picoseconds_ += more.picoseconds_;
     return *this;
   }
+  void add(Time each, std::size_t times) {
+    picoseconds_ += static_cast<decltype(picoseconds_)>(each.count()) * static_cast<std::int64_t>(times);
+  }
   double us() const { return static_cast<double>(picoseconds_) / 1e6; }
   auto operator<=>(const TotalTime&) const = default;
 

@@ -16,6 +16,7 @@
 #include "sim/cluster/replay.hpp"
 #include "sim/cluster/steps.hpp"
 #include "sim/draws.hpp"
+#include "sim/worker_times.hpp"
 
 namespace planner {
 namespace {
@@ -95,6 +96,7 @@ class ByVectors {
     std::copy(times.begin(), times.end(), begins_.begin());
     const std::span<const double> factors =
         what.stream == Lowered::kCompute ? factors_.of(label) : std::span<const double>();
+    if (factors.empty() && outages_.none()) return alike(label, what.duration, times);
     const double us = sim::to_us(what.duration);
     for (std::size_t n = 0; n < times.size(); ++n) {
       const Time duration = factors.empty() ? what.duration : sim::from_us(us * factors[n]);
@@ -105,10 +107,19 @@ class ByVectors {
     }
   }
 
+  /// Takes every worker as long.
+  void alike(const TaskLabel& label, Time duration, std::span<Time> times) {
+    (void)sim::after(sim::max_of(times), duration);  // throws TooLong
+    for (Time& time : times) time += duration;
+    accounts_.all_compute(label, duration);
+    if (!with_path_) return;
+    for (std::size_t n = 0; n < times.size(); ++n) path_.computes(n, begins_[n], times[n]);
+  }
+
   /// Starts when the last worker has arrived.
   void together(Time duration, std::span<Time> times) {
     std::copy(times.begin(), times.end(), begins_.begin());
-    const Time end = sim::after(*std::max_element(times.begin(), times.end()), duration);
+    const Time end = sim::after(sim::max_of(times), duration);
     if (with_path_) path_.meets(times, end);
     std::fill(times.begin(), times.end(), end);
   }

@@ -7,23 +7,20 @@ namespace planner {
 
 using sim::Time;
 
-void PathTracker::computes(std::size_t worker, Time begin, Time end) {
+void PathTracker::pauses(std::size_t worker, Time begin) {
   constexpr std::size_t kMaxBreaks = 32;
-  State& state = states_[worker];
-  if (begin > state.until) {
-    if (state.before.size() == kMaxBreaks) state.before.erase(state.before.begin());
-    state.before.push_back(state.since);
-    state.since = begin;
-  }
-  state.until = end;
+  std::vector<Time>& before = before_[worker];
+  if (before.size() == kMaxBreaks) before.erase(before.begin());
+  before.push_back(since_[worker]);
+  since_[worker] = begin;
 }
 
 Time PathTracker::since(std::size_t worker, Time time) const {
-  const State& state = states_[worker];
-  if (state.since < time) return state.since;
-  for (std::size_t i = state.before.size(); i-- > 0;)
-    if (state.before[i] < time) return state.before[i];
-  return state.since;
+  if (since_[worker] < time) return since_[worker];
+  const std::vector<Time>& before = before_[worker];
+  for (std::size_t i = before.size(); i-- > 0;)
+    if (before[i] < time) return before[i];
+  return since_[worker];
 }
 
 void PathTracker::meets(std::span<const Time> ready, Time end) {
@@ -69,20 +66,20 @@ CriticalPath PathTracker::path(std::span<const Time> begins, std::span<const Tim
   CriticalPath out = {.iterations = static_cast<std::size_t>(begins.end() - known),
                       .from = known == begins.end() ? ends[last] : *known,
                       .to = ends[last],
-                      .computing = std::vector<Time>(states_.size()),
+                      .computing = std::vector<Time>(since_.size()),
                       .crossings = {},
-                      .sending = std::vector<Time>(states_.size())};
+                      .sending = std::vector<Time>(since_.size())};
   constexpr std::size_t kAhead = 4096;  // most meetings come after the one that releases them, but ticks are
                                         // recorded ahead
   Time time = out.to;
   std::size_t worker = last;
-  Time since = states_[last].since;
+  Time since = since_[last];
   std::size_t below = meetings_.size();
   while (time > out.from) {
     if (const auto found = meeting_that_ends(worker, time, below)) {
       const Meeting& meeting = meetings_[*found];
       const std::uint32_t origin = meeting.origins[at(meeting, worker)];
-      if (origin >= states_.size()) break;  // too far apart to be recorded
+      if (origin >= since_.size()) break;  // too far apart to be recorded
       if (meeting.ends.size() > 1)
         out.crossings.push_back(
             {.meeting = forgotten_ + *found, .from = origin, .to = static_cast<std::uint32_t>(worker)});

@@ -40,10 +40,13 @@ struct CriticalPath {
 /// Records tasks, in an order in which every task comes after its dependencies.
 class PathTracker {
  public:
-  explicit PathTracker(std::size_t workers) : states_(workers) {}
+  explicit PathTracker(std::size_t workers) : since_(workers), until_(workers), before_(workers) {}
 
   /// Records a task that a worker runs alone.
-  void computes(std::size_t worker, sim::Time begin, sim::Time end);
+  void computes(std::size_t worker, sim::Time begin, sim::Time end) {
+    if (begin > until_[worker]) pauses(worker, begin);
+    until_[worker] = end;
+  }
   /// The start of the uninterrupted compute of a worker up to `time`, at which one of its tasks began or
   /// ended. Only recent breaks are known.
   sim::Time since(std::size_t worker, sim::Time time) const;
@@ -71,20 +74,18 @@ class PathTracker {
   const Meeting* rank_by_rank(std::size_t meeting) const;
 
  private:
-  /// The recent history of a worker's compute.
-  struct State {
-    sim::Time since{};
-    sim::Time until{};
-    std::vector<sim::Time> before;  ///< `since` before each of the recent breaks, the last one last
-  };
-
+  /// Its compute goes on at `begin`.
+  void pauses(std::size_t worker, sim::Time begin);
   static std::size_t at(const Meeting& meeting, std::size_t worker) {
     return meeting.ends.size() == 1 ? 0 : worker;
   }
   std::optional<std::size_t> meeting_that_ends(std::size_t worker, sim::Time time, std::size_t below) const;
   void forget();
 
-  std::vector<State> states_;
+  // The recent history of each worker's compute.
+  std::vector<sim::Time> since_;
+  std::vector<sim::Time> until_;
+  std::vector<std::vector<sim::Time>> before_;  // `since` before each of the recent breaks, the last one last
   std::deque<Meeting> meetings_;
   std::size_t forgotten_ = 0;  // number of meetings dropped, from the first on
   sim::Time known_from_{};

@@ -42,8 +42,9 @@ std::vector<Busy> busy_in_graph(const Simulated& simulated, std::int64_t workers
   for (const sim::Task& task : simulated.lowered.graph.tasks()) {
     if (simulated.lowered.is_shared(task.stream)) continue;
     const TaskLabel label = TaskLabel::unpack(task.label);
-    Time* part = all[Lowered::worker_of(task.stream)].part(label.kind);
-    if (part != nullptr && label.iteration >= first_counted(simulated, label.kind)) *part += task.duration;
+    Time Busy::*const part = Busy::part(label.kind);
+    if (part != nullptr && label.iteration >= first_counted(simulated, label.kind))
+      all[Lowered::worker_of(task.stream)].*part += task.duration;
   }
   return all;
 }

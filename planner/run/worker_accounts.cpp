@@ -2,22 +2,24 @@
 
 #include <algorithm>
 
+#include "sim/worker_times.hpp"
+
 namespace planner {
 
 using sim::Time;
 using Kind = TaskLabel::Kind;
 
-Time* Busy::part(Kind kind) {
+Time Busy::*Busy::part(Kind kind) {
   switch (kind) {
     case Kind::forward:
-    case Kind::micro_batch_forward: return &forward;
+    case Kind::micro_batch_forward: return &Busy::forward;
     case Kind::backward:
-    case Kind::micro_batch_backward: return &backward;
-    case Kind::encode: return &encode;
-    case Kind::decode: return &decode;
+    case Kind::micro_batch_backward: return &Busy::backward;
+    case Kind::encode: return &Busy::encode;
+    case Kind::decode: return &Busy::decode;
     case Kind::lars:
     case Kind::update:
-    case Kind::group_update: return &update;
+    case Kind::group_update: return &Busy::update;
     case Kind::read:
     case Kind::tick:
     case Kind::all_reduce:
@@ -51,24 +53,36 @@ WorkerAccounts::WorkerAccounts(const Setting& setting, const Executable& executa
 }
 
 void WorkerAccounts::computes(std::size_t worker, const TaskLabel& label, Time duration) {
-  Time* part = out_.busy[worker].part(label.kind);
+  Time Busy::*const part = Busy::part(label.kind);
   if (part == nullptr) return;
   out_.use.computing += duration;
-  if (label.iteration >= first_of_.at(static_cast<std::size_t>(label.kind))) *part += duration;
+  if (is_counted(label)) out_.busy[worker].*part += duration;
+}
+
+void WorkerAccounts::all_compute(const TaskLabel& label, Time duration) {
+  Time Busy::*const part = Busy::part(label.kind);
+  if (part == nullptr) return;
+  out_.use.computing.add(duration, workers());
+  if (!is_counted(label)) return;
+  for (Busy& busy : out_.busy) busy.*part += duration;
+}
+
+bool WorkerAccounts::is_counted(const TaskLabel& label) const {
+  return label.iteration >= first_of_.at(static_cast<std::size_t>(label.kind));
 }
 
 void WorkerAccounts::meets(const TaskLabel& label, std::span<const Time> begins, std::span<const Time> ends) {
-  const auto last = std::max_element(begins.begin(), begins.end());
-  const Time end = *std::max_element(ends.begin(), ends.end());
-  out_.use.communicating += all_busy_.add(*last, end);
+  const Time last = sim::max_of(begins);
+  const Time end = sim::max_of(ends);
+  out_.use.communicating += all_busy_.add(last, end);
   if (label.iteration < first_counted(executable_.lowered)) return;
   sim::TotalTime all;
   for (std::size_t n = 0; n < begins.size(); ++n) {
-    out_.waited[n] += *last - begins[n];
-    all += *last - begins[n];
+    out_.waited[n] += last - begins[n];
+    all += last - begins[n];
   }
-  out_.kept_waiting[static_cast<std::size_t>(last - begins.begin())] += all;
-  out_.channel_busy += busy_.add(*last, end);
+  out_.kept_waiting[static_cast<std::size_t>(std::ranges::find(begins, last) - begins.begin())] += all;
+  out_.channel_busy += busy_.add(last, end);
 }
 
 Time WorkerAccounts::Union::add(Time begin, Time end) {
@@ -87,7 +101,7 @@ void WorkerAccounts::ran(sim::TaskId task, std::span<const Time> begins, std::sp
   for (const std::size_t mark : marks_by_task_[sim::index(task)])
     for (std::size_t n = 0; n < ends.size(); ++n)
       out_.marks[mark][n] = std::max(out_.marks[mark][n], ends[n]);
-  out_.use.length = std::max(out_.use.length, *std::max_element(ends.begin(), ends.end()));
+  out_.use.length = std::max(out_.use.length, sim::max_of(ends));
   for (ShownWorker& shown : out_.shown) {
     const auto n = static_cast<std::size_t>(shown.worker);
     shown.timeline.spans[sim::index(task)] = {.start = begins[n], .end = ends[n]};

@@ -27,7 +27,7 @@ struct Busy {
 
   sim::Time all() const { return forward + backward + encode + decode + update; }
   /// The member that a task of this kind contributes to; null if none.
-  sim::Time* part(TaskLabel::Kind kind);
+  static sim::Time Busy::*part(TaskLabel::Kind kind);
 };
 
 struct ShownWorker {
@@ -76,6 +76,8 @@ class WorkerAccounts {
 
   /// Records compute of this duration on a worker, without outages.
   void computes(std::size_t worker, const TaskLabel& label, sim::Time duration);
+  /// The same on all workers.
+  void all_compute(const TaskLabel& label, sim::Time duration);
   /// Records a collective that each worker began and left at these times.
   void meets(const TaskLabel& label, std::span<const sim::Time> begins, std::span<const sim::Time> ends);
   /// Records any task, with times by worker.
@@ -93,6 +95,8 @@ class WorkerAccounts {
    private:
     std::vector<sim::Span> spans_;  // disjoint and sorted
   };
+
+  bool is_counted(const TaskLabel& label) const;
 
   const Executable& executable_;
   std::vector<std::vector<std::size_t>> marks_by_task_;

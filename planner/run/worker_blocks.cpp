@@ -36,16 +36,6 @@ double max_factor(const Setting& setting) {
   return *std::max_element(all.begin(), all.end()) * longest_draw(setting);
 }
 
-/// The member to which tasks of this kind contribute.
-std::optional<Time Busy::*> member_of(Kind kind) {
-  Busy busy;
-  const Time* const part = busy.part(kind);
-  for (Time Busy::*const member :
-       {&Busy::forward, &Busy::backward, &Busy::encode, &Busy::decode, &Busy::update})
-    if (part == &(busy.*member)) return member;
-  return std::nullopt;
-}
-
 /// When each worker was ready for a shared task, by the end of the last task of its own before.
 struct Ready {
   std::vector<Time> times;  ///< by worker
@@ -207,8 +197,9 @@ class ByBlocks {
     lane.uncounted.fill({});
     for (std::size_t kind = 0; kind < lane.sums.size(); ++kind) {
       if (!lane.is_summed[kind]) continue;
-      const auto member = member_of(static_cast<Kind>(kind));
-      for (std::size_t n = 0; member && n < count; ++n) out_.busy[first + n].** member += lane.sums[kind][n];
+      Time Busy::*const part = Busy::part(static_cast<Kind>(kind));
+      for (std::size_t n = 0; part != nullptr && n < count; ++n)
+        out_.busy[first + n].*part += lane.sums[kind][n];
       lane.sums[kind].fill({});
       lane.is_summed[kind] = false;
     }
@@ -238,7 +229,7 @@ class ByBlocks {
     const std::span<Time> sums(is_counted ? lane.sums[kind].data() : lane.uncounted.data(), times.size());
     lane.is_summed[kind] = lane.is_summed[kind] || is_counted;
     const sim::TotalTime added = add(task.duration, lane.factors.of(label), times, sums);
-    if (member_of(label.kind)) lane.computing += added;
+    if (Busy::part(label.kind) != nullptr) lane.computing += added;
   }
 
   /// Adds a duration to both; returns the sum over the workers.

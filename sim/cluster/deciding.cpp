@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 
 #include "sim/cluster/patterns/rings.hpp"
 
@@ -94,11 +95,74 @@ class Deciding {
   std::vector<Time> left_;  // indexed by round, then rank
 };
 
+/// Returns whether all ranks form one ring, without random factors.
+bool is_one_ring(const Pattern& pattern, const Links& links) {
+  const auto* rings = dynamic_cast<const Rings*>(&pattern);
+  if (rings == nullptr || links.sigma != 0) return false;
+  const auto has_rounds = [](const RingPhase& phase) { return phase.rounds() > 0; };
+  const auto phase = std::ranges::find_if(rings->phases(), has_rounds);
+  return phase != rings->phases().end() && phase->rounds() == pattern.rounds() &&
+         phase->size == pattern.ranks();
+}
+
+/// In a ring a chain of messages to the last round of `rank` moves k times to the next rank and stays on one
+/// for the other rounds. The longest one decides: with the messages c of each rank and R rounds it takes
+/// begin[rank - k] + c[rank - k] + ... + c[rank - 1] + (R - k) max(c[rank - k], ..., c[rank]), as
+/// ring_recurrence.hpp has it, and stays on a rank with that maximum. Of several, Deciding finds the one that
+/// stays as late as it can: the one with the fewest moves, on the slowest rank that is the last to be
+/// reached.
+std::vector<DecidingMessage> longest_chain(const Pattern& ring, const Links& links, std::uint64_t collective,
+                                           std::span<const Time> begins, std::uint32_t rank) {
+  const std::uint32_t ranks = ring.ranks();
+  const std::uint32_t rounds = ring.rounds();
+  const auto before = [&](std::uint32_t to) { return to == 0 ? ranks - 1 : to - 1; };
+  std::vector<Time> message(ranks);
+  for (std::uint32_t from = 0; from < ranks; ++from) {
+    const Exchange own = ring.exchange(from, 0);
+    message[from] =
+        message_time(links, {.collective = collective, .round = 0, .from = from}, own.to, own.bytes_out);
+  }
+  struct Chain {
+    sim::TotalTime length;
+    std::uint32_t moves = 0;
+    std::uint32_t slowest = 0;  // the rank with the longest message
+  };
+  std::optional<Chain> longest;
+  Time moving{};
+  std::uint32_t first = rank;
+  std::uint32_t slowest = rank;
+  for (std::uint32_t moves = 0; moves <= rounds; ++moves) {
+    if (moves > 0) {
+      first = before(first);
+      moving += message[first];
+      if (message[first] > message[slowest]) slowest = first;
+    }
+    const std::uint32_t stays = rounds - moves;
+    sim::TotalTime length;
+    length += begins[first];
+    length += moving;
+    length.add(message[slowest], stays);
+    if (!longest || length > longest->length)
+      longest = {.length = length, .moves = moves, .slowest = slowest};
+  }
+  std::vector<DecidingMessage> found;
+  std::uint32_t stays = rounds - longest->moves;
+  for (std::uint32_t round = rounds; round-- > 0;) {
+    if (stays > 0 && rank == longest->slowest)
+      --stays;
+    else
+      rank = before(rank);
+    found.push_back({.round = round, .from = rank, .duration = message[rank]});
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<DecidingMessage> deciding_messages(const Pattern& pattern, const Links& links,
                                                std::uint64_t collective, std::span<const Time> begins,
                                                std::uint32_t rank) {
+  if (is_one_ring(pattern, links)) return longest_chain(pattern, links, collective, begins, rank);
   return Deciding(pattern, links, collective, begins).back_from(rank);
 }
 

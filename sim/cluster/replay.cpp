@@ -5,16 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "sim/worker_times.hpp"
+
 namespace cluster {
 namespace {
 
 using sim::TaskId;
 using sim::Time;
 using Times = std::vector<Time>;
-
-void raise(Times& times, const Times& at_least) {
-  for (std::size_t i = 0; i < times.size(); ++i) times[i] = std::max(times[i], at_least[i]);
-}
 
 class Replay {
  public:
@@ -28,7 +26,7 @@ class Replay {
     Times& free = free_[sim::index(graph_.tasks()[sim::index(task)].stream)];
     Times& begin = begins_[sim::index(task)];
     if (!begin.empty()) {
-      raise(free, begin);
+      sim::raise(free, begin);
       unused_.push_back(std::exchange(begin, {}));
     }
     run_(task, free);
@@ -39,7 +37,7 @@ class Replay {
 
  private:
   void hand_over(const Times& ended, Times& begin) {
-    if (!begin.empty()) return raise(begin, ended);
+    if (!begin.empty()) return sim::raise(begin, ended);
     if (unused_.empty()) {
       begin = ended;
       return;

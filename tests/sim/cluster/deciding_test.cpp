@@ -39,7 +39,9 @@ Links random_links(Random& random, std::uint32_t ranks) {
       .sigma = random.one_in(3) ? 0.2 : 0,
       .seed = random.below(100)};
   if (random.one_in(2)) return out;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) out.slowdown.push_back(1 + random.below(3));
+  const double finest = random.one_in(2) ? 1 : 0.001;  // then no two links are alike
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    out.slowdown.push_back(1 + finest * random.below(static_cast<std::uint32_t>(3 / finest)));
   return out;
 }
 
