@@ -65,6 +65,7 @@ void StepLine::show() {
   const auto now = Clock::now();
   const std::size_t done = begun_steps_ - 1;
   const double step_s = Seconds(now - step_begun_).count();
+  shown_ = now;
   show_progress_line(terminal_.get(),
                      fmt::format("{} of {} done{}: {}{}{}", done, total_,
                                  pace(done, total_ - done, Seconds(now - begun_).count()), step_, detail_,
@@ -84,7 +85,9 @@ void StepLine::next(const std::string& what) {
 
 void StepLine::detail(const std::string& what) {
   if (terminal_.get() < 0) return;
+  constexpr auto kRefresh = std::chrono::milliseconds(100);
   const std::lock_guard lock(mutex_);
+  if (step_.empty() || Clock::now() - shown_ < kRefresh) return;
   detail_ = what.starts_with(step_) ? what.substr(step_.size()) : ", " + what;
   show();
 }

@@ -63,7 +63,7 @@ class StepLine {
   void next(const std::string& what);
   /// The same for work that tells the total with each step.
   void next(std::size_t total, const std::string& what);
-  /// What the step under way does now.
+  /// What the step under way does now; shown ten times a second at most.
   void detail(const std::string& what);
   void end();
 
@@ -78,6 +78,7 @@ class StepLine {
   std::string detail_;                                     ///< ", iteration 3"
   std::chrono::steady_clock::time_point begun_ = {};       ///< when the first step begins
   std::chrono::steady_clock::time_point step_begun_ = {};  ///< when the last one begins
+  std::chrono::steady_clock::time_point shown_ = {};
   std::optional<EverySecond> seconds_;
 };
 

@@ -153,9 +153,13 @@ class ResultCollector {
   }
 
   /// Removes the journal of a run whose input turned out to be wrong at a later point: once the input is
-  /// corrected, it is another sweep's. One that was continued stays.
+  /// corrected, it is another sweep's. One with points of an earlier run stays.
   void forget() {
-    if (journal_ && earlier_ == 0) journal_->remove();
+    if (!journal_ || earlier_ > 0) return;
+    try {
+      journal_->remove();
+    } catch (const core::EnvironmentError&) {  // the wrong input is what the user has to know
+    }
   }
 
   void print_summary(const Options& options, const sweep::Sweep& sweep, int processes, int threads) const {

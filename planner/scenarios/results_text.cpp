@@ -415,6 +415,7 @@ bool fits(const std::string& table, std::size_t width) {
 /// where there is one.
 Rows with_continued_names(const Rows& rows, std::size_t column, std::size_t width) {
   constexpr std::string_view kIndent = "  ";
+  constexpr std::size_t kMaxCharacter = 4;
   Rows out;
   for (const std::vector<std::string>& row : rows) {
     out.push_back(row);
@@ -422,8 +423,10 @@ Rows with_continued_names(const Rows& rows, std::size_t column, std::size_t widt
       std::string& name = out.back()[column];
       const std::size_t space = name.rfind(' ', width);
       const bool has_space = space != std::string::npos && space > kIndent.size();
-      std::string rest = name.substr(has_space ? space + 1 : width);
-      name.resize(has_space ? space : width);
+      std::size_t end = has_space ? space : width;
+      while (!has_space && end > width - kMaxCharacter && (name[end] & 0xc0) == 0x80) --end;  // amid UTF-8
+      std::string rest = name.substr(end + (has_space ? 1 : 0));
+      name.resize(end);
       out.emplace_back(row.size())[column] = std::string(kIndent) + rest;
     }
   }
@@ -450,6 +453,7 @@ std::string fitted_table(Rows rows, std::size_t width) {
   const Rows whole = rows;
   std::size_t longest = 0;
   for (const std::vector<std::string>& row : whole) longest = std::max(longest, row[kSchedule].size());
+  longest = std::min(longest, width);
   while (longest > kMinName && !fits(text(), width)) rows = with_continued_names(whole, kSchedule, --longest);
   return fmt::format("{}times in ms{}\n", text(),
                      left_out.empty() ? ""

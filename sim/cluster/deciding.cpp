@@ -108,7 +108,7 @@ bool is_one_ring(const Pattern& pattern, const Links& links) {
 /// In a ring a chain of messages to the last round of `rank` moves k times to the next rank and stays on one
 /// for the other rounds. The longest one decides: with the messages c of each rank and R rounds it takes
 /// begin[rank - k] + c[rank - k] + ... + c[rank - 1] + (R - k) max(c[rank - k], ..., c[rank]), as
-/// ring_recurrence.hpp has it, and stays on a rank with that maximum. Of several, Deciding finds the one that
+/// ring_recurrence.cpp has it, and stays on a rank with that maximum. Of several, Deciding finds the one that
 /// stays as late as it can: the one with the fewest moves, on the slowest rank that is the last to be
 /// reached.
 std::vector<DecidingMessage> longest_chain(const Pattern& ring, const Links& links, std::uint64_t collective,

@@ -105,9 +105,11 @@ class Run:
         return found
 
     def workers(self):
-        """In the order in which they were started; none while none run."""
+        """In the order in which they were started; none while none run. One alone is none, but what becomes the keeper of
+        the network or an `ip`, for whose ends the command waits a minute and longer."""
         others = {pid: name for pid, name in self.members().items() if pid != self.process.pid}
-        return sorted(pid for pid, name in others.items() if not name.startswith(("fusewise-netlab", "strangers", "ip", "tc")))
+        found = sorted(pid for pid, name in others.items() if not name.startswith(("fusewise-netlab", "strangers", "ip", "tc")))
+        return found if len(found) > 1 else []
 
     def keeper(self):
         return next((pid for pid, name in self.members().items() if name.startswith("fusewise-netlab")), None)

@@ -36,6 +36,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import zlib
@@ -417,13 +418,31 @@ def targets(folder, outputs):
 
 @contextlib.contextmanager
 def read_pipes(folder, outputs):
-    """Somebody reads what is written into a pipe; without a reader the program would wait for one."""
-    with contextlib.ExitStack() as stack:
-        for name in outputs:
-            with contextlib.suppress(OSError, ValueError):
-                if stat.S_ISFIFO(os.stat(folder / name).st_mode):
-                    stack.callback(os.close, os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK))
+    """Reads what is written into a pipe; without a reader the program would wait for one."""
+    pipes = []
+    for name in outputs:
+        with contextlib.suppress(OSError, ValueError):
+            if stat.S_ISFIFO(os.stat(folder / name).st_mode):
+                pipes.append(os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK))
+    is_over = threading.Event()
+
+    def drain():
+        while not is_over.wait(0.02):
+            for pipe in pipes:
+                with contextlib.suppress(BlockingIOError):
+                    while os.read(pipe, 1 << 16):
+                        pass
+    reader = threading.Thread(target=drain)
+    if pipes:
+        reader.start()
+    try:
         yield
+    finally:
+        is_over.set()
+        if pipes:
+            reader.join()
+        for pipe in pipes:
+            os.close(pipe)
 
 
 class Runner:

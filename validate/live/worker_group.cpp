@@ -266,7 +266,9 @@ Bytes WorkerGroup::run(const Task& rank, const WorkerGroupHooks& hooks) {
     try {
       if (!given_->engine) given_->engine = engine(*given_->end);
       return shared(*given_->end,
-                    run_task(rank, *given_->end, given_->engine.get(), [](const std::string&) {}));
+                    run_task(rank, *given_->end, given_->engine.get(), [&](const std::string& phase) {
+                      if (hooks.on_phase) hooks.on_phase(given_->membership.rank, phase);
+                    }));
     } catch (const std::exception& error) {
       given_->end->fail(error.what());
       throw;

@@ -42,15 +42,19 @@ class WallClock:
 
 
 class CudaClock:
-    """Events on the current stream: when the GPU got there, not when the host did."""
+    """Events on a GPU's current stream: when the GPU got there, not when the host did. The GPU of a model need not be the
+    current one of the thread that marks."""
+
+    def __init__(self, device):
+        self.device = device
 
     def mark(self):
         event = torch.cuda.Event(enable_timing=True)
-        event.record()
+        event.record(torch.cuda.current_stream(self.device))
         return event
 
     def wait(self):
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(self.device)
 
     def us(self, earlier, later):
         return 1e3 * earlier.elapsed_time(later)
@@ -60,7 +64,7 @@ Clock = Union[WallClock, CudaClock]
 
 
 def clock_of(device: torch.device) -> Clock:
-    return CudaClock() if device.type == "cuda" else WallClock()
+    return CudaClock(device) if device.type == "cuda" else WallClock()
 
 
 def unwrapped(model: nn.Module) -> nn.Module:

@@ -45,12 +45,23 @@ Links random_links(Random& random, std::uint32_t ranks) {
   return out;
 }
 
+/// Rows and columns, or one ring whose messages are added, forwarded, or first one and then the other.
+std::vector<RingPhase> random_phases(Random& random, std::uint32_t ranks) {
+  if (random.one_in(2)) return grid_phases(ranks, 1 + random.below(ranks));
+  const bool reduces = random.one_in(2);
+  const bool gathers = !reduces || random.one_in(2);
+  return {{.size = ranks,
+           .reducing = reduces ? ranks - 1 : 0,
+           .gathering = gathers ? ranks - 1 : 0,
+           .first_part = reduces ? 0U : 1U}};
+}
+
 TEST_CASE("deciding messages: those of rings are found as those of any pattern, and fill the time") {
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const std::uint32_t ranks = 2 + random.below(11);
-    const Rings rings(ranks, random.below(500), grid_phases(ranks, 1 + random.below(ranks)));
+    const Rings rings(ranks, random.below(500), random_phases(random, ranks));
     const Links links = random_links(random, ranks);
     std::vector<Time> begins(ranks);
     for (Time& begin : begins) begin = sim::from_us(random.below(20));
