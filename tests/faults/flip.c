@@ -1,5 +1,6 @@
 // Stands before recv() in a worker: once the file $FUSEWISE_FLIP is there, the first worker that receives a piece of a
-// dense gradient gets one byte of it changed, and renames the file to say so. Every byte of those is part of a sum.
+// dense gradient gets one byte of it changed, and renames the file to say so. It is the byte with the exponent of a value:
+// a change of the lowest byte of a small value is lost where a much larger value is added to it.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,6 +16,7 @@ struct header {  // of collectives/transport/tcp/tcp.cpp
 enum { message = 1, dense = 100, descriptors = 1024, fewest = 64 };
 
 static _Thread_local unsigned char carries_gradient[descriptors];
+static _Thread_local uint64_t received[descriptors];  // bytes of that gradient
 
 static void flip(unsigned char* byte) {
   const char* trigger = getenv("FUSEWISE_FLIP");
@@ -32,8 +34,11 @@ ssize_t recv(int socket, void* into, size_t wanted, int flags) {
     const struct header* header = into;
     carries_gradient[socket] =
         got == sizeof *header && header->kind == message && header->tag == dense && header->bytes >= fewest;
-  } else if (carries_gradient[socket] && got >= fewest) {
-    flip((unsigned char*)into + got / 2);
+    received[socket] = 0;
+  } else if (carries_gradient[socket]) {
+    const uint64_t middle = received[socket] + (uint64_t)got / 2;
+    if (got >= fewest) flip((unsigned char*)into + (middle / 4 * 4 + 3 - received[socket]));
+    received[socket] += (uint64_t)got;
   }
   return got;
 }
