@@ -85,7 +85,7 @@ report::Report collect(const std::string& path, const Options& options) {
   if (format == "fusewise.comparison") return report::of_comparison(file);
   if (format == "fusewise.fit") return report::of_fit(file);
   if (format == "fusewise.memory-front") return report::of_memory_front(file);
-  const scenarios::Scenario scenario = scenarios::read_scenario(file);
+  const scenarios::Scenario scenario = scenarios::read_scenario(file, true);
   StepLine line;
   line.count_seconds();
   report::Report out = report::of_scenario(

@@ -38,6 +38,9 @@ void check_timeline_workers(const Options& options, const scenarios::Scenario& s
                             std::int64_t workers) {
   const std::vector<std::int64_t>& shown = options.timeline_of;
   if (shown.empty()) return;
+  if (scenario.parallel)
+    throw core::InputError(
+        "--timeline-of: expected a scenario without the key parallel, whose timeline shows every stage");
   if (scenario.conditions.overlap.slows())
     throw core::InputError(
         "--timeline-of: expected a scenario in which compute and channel do not slow each other");

@@ -193,6 +193,9 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
     return fmt::format("network '{}', {} on {} workers", network_->name, description(kind, algorithm_),
                        workers_);
   };
+  const auto on_any = [&] {
+    return fmt::format("network '{}', {}", network_->name, description(kind, algorithm_));
+  };
   std::vector<Warning> out;
 
   const CollectiveCost as_given = cost_of(*network_, workers_, algorithm_, kind, false);
@@ -200,10 +203,12 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
   const double measured = as_given.curve.measured_up_to_bytes();
   if (largest > measured)
     out.push_back(
-        {.subject = "extrapolation: " + what(),
-         .weight = largest,
+        {.subject = "extrapolation: " + on_any(),
+         .weight = largest / measured,
          .text = fmt::format("{}: measured up to {:.0f} bytes, the last line is continued to {:.0f}", what(),
-                             measured, largest)});
+                             measured, largest),
+         .workers = workers_,
+         .also = "also continued, at most as far,"});
 
   for (const core::Measured& other : network_->measured)
     if (!cost.is_measured && other.collective == kind && other.workers == workers_)
@@ -223,11 +228,13 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
   if (cost.is_measured && find_measured(*network_, workers_, algorithm_, kind) == nullptr) {
     const std::optional<DerivedCost> derived = derived_cost(*network_, workers_, algorithm_, kind);
     out.push_back(
-        {.subject = "derived: " + what(),
-         .weight = 0,
+        {.subject = "derived: " + on_any(),
+         .weight = derived->high_factor / derived->low_factor,
          .text = fmt::format(
              "{}: not measured; {}; 95 % of the true times are expected at {:.2f} to {:.2f} of these", what(),
-             derived->derivation, derived->low_factor, derived->high_factor)});
+             derived->derivation, derived->low_factor, derived->high_factor),
+         .workers = workers_,
+         .also = "also derived, with at most this range,"});
   }
 
   const std::optional<double> rate = line_rate_gbps(*network_, workers_);

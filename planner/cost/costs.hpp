@@ -33,6 +33,8 @@ struct Warning {
                         ///< is reported
   double weight = 0;
   std::string text;
+  std::int64_t workers = 0;    ///< that the text is about, if the subject is not
+  std::string_view also = {};  ///< how it holds for other numbers of workers with a smaller weight
 };
 
 /// The part of a network that `workers` (at least two) span. `what` names the requester in messages; with

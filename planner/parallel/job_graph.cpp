@@ -432,6 +432,12 @@ void check_program(const Program& program) {
                             fmt::to_string(*program.prefetch), "/schedules");
 }
 
+CollectiveKind reduction_of(const Program& program, std::uint32_t group) {
+  return std::find_if(program.ops.begin(), program.ops.end(),
+                      [&](const Op& op) { return op.group == group && reduces(op); })
+      ->kind;
+}
+
 std::vector<bool> released_after_forward(const Program& program, std::size_t groups) {
   std::vector<bool> out(groups);
   for (const Op& op : program.ops)

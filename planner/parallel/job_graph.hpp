@@ -16,6 +16,7 @@ namespace planner {
 
 /// The collectives of one process group for a part of the model.
 struct PartGroups {
+  bool of_experts = false;
   Workload workload;  ///< with the gradients of the process group alone
   Groups groups;
   std::vector<TransferCost> transfers;
@@ -78,6 +79,9 @@ void check_program(const Program& program);
 inline bool releases_after_backward(const Parallel& parallel, const Program& program) {
   return parallel.pipeline == 1 && program.releases_between_batches;
 }
+
+/// The collective that sums the gradients of a group first: an all-reduce, or a reduce-scatter.
+core::CollectiveKind reduction_of(const Program& program, std::uint32_t group);
 
 /// By group: whether parameters are released after each forward pass.
 std::vector<bool> released_after_forward(const Program& program, std::size_t groups);

@@ -14,9 +14,6 @@ namespace {
 
 using core::Field;
 
-constexpr std::int64_t kMaxMicroBatches = 10'000;
-constexpr std::int64_t kMaxStages = 1'000;
-
 std::int64_t count_at(const Field& field, std::string_view key, std::int64_t max) {
   const auto found = field.find(key);
   return found ? found->integer(1, max) : 1;

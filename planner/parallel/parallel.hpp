@@ -14,6 +14,9 @@
 
 namespace planner {
 
+constexpr std::int64_t kMaxMicroBatches = 10'000;
+constexpr std::int64_t kMaxStages = 1'000;
+
 /// The order of micro-batches in the stages of a pipeline.
 enum class StageOrder {
   one_f_one_b,  ///< 1F1B: as many forward passes ahead as stages follow, then one backward for each forward

@@ -8,7 +8,6 @@
 
 #include "core/errors.hpp"
 #include "planner/parallel/parts.hpp"
-#include "planner/parallel/stage_memory.hpp"
 #include "planner/pipeline/whole_segments.hpp"
 #include "planner/run/cost_warnings.hpp"
 #include "planner/schedule/choice.hpp"
@@ -130,6 +129,7 @@ class Runner {
       if (workload.gradients.empty() || group.workers == 1) continue;
       const Schedule schedule = on_stage(static_cast<std::int64_t>(part) % parallel_.pipeline);
       out.groups.push_back(choose_groups(part, group, std::move(workload), schedule));
+      out.groups.back().of_experts = of_experts;
     }
     is_exact_ = is_exact_ && out.groups.size() <= 1;
     out_.parts.push_back(std::move(out));
@@ -146,7 +146,8 @@ class Runner {
       if (each.tick > Time::zero())
         throw core::Unsupported("a fusion without a cycle, with the key parallel", schedule_.fusion.kind,
                                 "/schedules");
-    PartGroups out = {.workload = setting.workload,
+    PartGroups out = {.of_experts = false,
+                      .workload = setting.workload,
                       .groups = std::move(choice.groups),
                       .transfers = std::move(choice.transfers),
                       .program = {}};
@@ -226,15 +227,8 @@ class Runner {
 
   void note_memory() {
     if (!conditions_.memory) return;
-    for (StageMetrics& stage : out_.stages)
-      stage.memory = stage_memory({.parallel = parallel_,
-                                   .conditions = conditions_,
-                                   .parts = out_.parts,
-                                   .tied = out_.tied,
-                                   .graph = out_.graph,
-                                   .timeline = out_.timeline},
-                                  stage.stage)
-                         .peak;
+    const RanStages ran = ran_stages(out_, parallel_, conditions_);
+    for (StageMetrics& stage : out_.stages) stage.memory = stage_memory(ran, stage.stage).peak;
   }
 
   /// The same stages without collectives.
@@ -327,6 +321,15 @@ class Runner {
 };
 
 }  // namespace
+
+RanStages ran_stages(const ParallelRun& run, const Parallel& parallel, const Conditions& conditions) {
+  return {.parallel = parallel,
+          .conditions = conditions,
+          .parts = run.parts,
+          .tied = run.tied,
+          .graph = run.graph,
+          .timeline = run.timeline};
+}
 
 ParallelRun run_parallel(const core::Profile& profile, const core::Network& network, std::int64_t workers,
                          const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,

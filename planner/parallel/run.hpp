@@ -9,6 +9,7 @@
 
 #include "planner/parallel/job_graph.hpp"
 #include "planner/parallel/parallel.hpp"
+#include "planner/parallel/stage_memory.hpp"
 #include "planner/run/memory.hpp"
 #include "planner/run/metrics.hpp"
 #include "planner/schedule/schedule.hpp"
@@ -55,5 +56,8 @@ struct ParallelRun {
 ParallelRun run_parallel(const core::Profile& profile, const core::Network& network, std::int64_t workers,
                          const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,
                          const Parallel& parallel);
+
+/// The run for stage_memory() and the slices of stages. Refers to all three, which must outlive it.
+RanStages ran_stages(const ParallelRun& run, const Parallel& parallel, const Conditions& conditions);
 
 }  // namespace planner

@@ -271,8 +271,9 @@ class StageAccounts {
         planner::is_copied(element_, transfer, account.groups->workload, of, account.is_in_buffers);
     if (is_copied)
       hold(MemoryPart::buffers,
-           static_cast<std::int64_t>(transfer.message_bytes(reduction(*account.groups, group),
-                                                            payload_of(account.groups->workload, of))),
+           static_cast<std::int64_t>(transfer.message_bytes(
+               reduction_of(account.groups->program, static_cast<std::uint32_t>(group)),
+               payload_of(account.groups->workload, of))),
            computed_, span.end);
     if (!account.drops_gradients) return;
     for (std::uint32_t i = of.begin; i < of.end; ++i)
@@ -290,13 +291,6 @@ class StageAccounts {
     const double bytes =
         transfer.message_bytes(core::CollectiveKind::all_reduce, payload_of(tied.workload, all));
     hold(MemoryPart::buffers, static_cast<std::int64_t>(bytes), span.start, span.end);
-  }
-
-  static core::CollectiveKind reduction(const PartGroups& groups, std::int64_t group) {
-    const auto found = std::find_if(groups.program.ops.begin(), groups.program.ops.end(), [&](const Op& op) {
-      return op.group == group && (op.issue == Issue::gradients || op.issue == Issue::backward_end);
-    });
-    return found->kind;
   }
 
   const RanStages& ran_;

@@ -133,7 +133,7 @@ ordered_json compact(const scenarios::WorkerTimeline& timeline, std::optional<Ti
           nanoseconds(piece.end) - nanoseconds(piece.start)})
       slices.push_back(number);
   ordered_json idle = ordered_json::array();
-  for (const sim::Span& span : idle_times(timeline)) {
+  for (const sim::Span& span : timeline.waits ? *timeline.waits : idle_times(timeline)) {
     idle.push_back(nanoseconds(span.start));
     idle.push_back(nanoseconds(span.end) - nanoseconds(span.start));
   }
@@ -141,13 +141,15 @@ ordered_json compact(const scenarios::WorkerTimeline& timeline, std::optional<Ti
   for (const Time mark : timeline.marks) marks.push_back(nanoseconds(mark));
   ordered_json lanes = ordered_json::array();
   for (const core::Track& track : timeline.tracks) lanes.push_back(track.thread);
-  return {{"schedule", timeline.schedule},
-          {"process", timeline.process},
-          {"marks", std::move(marks)},
-          {"lanes", std::move(lanes)},
-          {"slices", std::move(slices)},
-          {"idle", std::move(idle)},
-          {"joined_us", kept.size() < all.size() ? sim::to_us(*longest) : -1.0}};
+  ordered_json out = {{"schedule", timeline.schedule},
+                      {"process", timeline.process},
+                      {"marks", std::move(marks)},
+                      {"lanes", std::move(lanes)},
+                      {"slices", std::move(slices)},
+                      {"idle", std::move(idle)},
+                      {"joined_us", kept.size() < all.size() ? sim::to_us(*longest) : -1.0}};
+  if (timeline.stage) out["stage"] = *timeline.stage;
+  return out;
 }
 
 }  // namespace report

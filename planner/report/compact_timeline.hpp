@@ -30,10 +30,10 @@ class Texts {
 /// lose to communication that nothing hides.
 std::vector<sim::Span> idle_times(const scenarios::WorkerTimeline& timeline);
 
-/// Writes `{"schedule", "process", "marks", "lanes", "slices", "idle", "joined_us"}`. Times are whole
-/// nanoseconds. A slice is five numbers in a row: lane, category, index into `texts`, start and duration.
-/// Neighbouring slices of one category are joined as long as they take at most `longest` together, which is
-/// then `joined_us`; it is -1 if none are.
+/// Writes `{"schedule", "process", "marks", "lanes", "slices", "idle", "joined_us"}`, and "stage" if it has
+/// one. Times are whole nanoseconds. A slice is five numbers in a row: lane, category, index into `texts`,
+/// start and duration. Neighbouring slices of one category are joined as long as they take at most `longest`
+/// together, which is then `joined_us`; it is -1 if none are.
 nlohmann::ordered_json compact(const scenarios::WorkerTimeline& timeline, std::optional<sim::Time> longest,
                                Texts& texts);
 

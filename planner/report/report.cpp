@@ -16,6 +16,7 @@
 #include "planner/report/knee.hpp"
 #include "planner/report/page.hpp"
 #include "planner/report/results_file.hpp"
+#include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/sweep/point.hpp"
 
@@ -191,16 +192,15 @@ void add_timelines(const Scenario& scenario, const std::vector<std::int64_t>& wo
 }
 
 /// The plan in the words of every framework, or why a framework cannot have it.
-ordered_json emissions(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
-                       const std::function<void(const std::string& what)>& tell) {
+ordered_json emissions(const std::function<void(const std::string& what)>& tell,
+                       const std::function<planner::Emission(const std::string& target)>& emission) {
   ordered_json out = ordered_json::array();
   for (const planner::Emitter& emitter : planner::emitters()) {
     tell(fmt::format("the plan as {} takes it", emitter.name));
     if (emitter.name == "json") continue;
     ordered_json item = {{"target", emitter.name}, {"summary", emitter.summary}};
     try {
-      const scenarios::PlanOptions options = {.emit = std::string(emitter.name), .explain = false};
-      item["text"] = scenarios::plan(scenario, workers, schedule, options).emission->text;
+      item["text"] = emission(std::string(emitter.name)).text;
     } catch (const core::InputError& error) {
       item["problem"] = error.what();
     }
@@ -218,6 +218,16 @@ ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Optio
     if (options.steps) options.steps(total + planner::emitters().size(), what);
   };
   try {
+    if (scenario.parallel) {
+      out["stages"] = ordered_json::parse(
+          scenarios::divided_plan_json(scenarios::divided_plan(scenario, workers, schedule, {})));
+      out["emissions"] =
+          emissions([&](const std::string& what) { tell(total, what); },
+                    [&](const std::string& target) {
+                      return *scenarios::divided_plan(scenario, workers, schedule, target).emission;
+                    });
+      return out;
+    }
     const bool groups_tensors = !planner::goes_by_layer(schedule);
     const scenarios::Planned planned = scenarios::plan(
         scenario, workers, schedule, {.emit = {}, .explain = groups_tensors, .progress = tell});
@@ -226,7 +236,10 @@ ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Optio
       out["explanation"] = ordered_json::parse(planner::explanation_json(*planned.explanation));
     if (groups_tensors)
       out["emissions"] =
-          emissions(scenario, workers, schedule, [&](const std::string& what) { tell(total, what); });
+          emissions([&](const std::string& what) { tell(total, what); },
+                    [&](const std::string& target) {
+                      return *scenarios::plan(scenario, workers, schedule, {.emit = target}).emission;
+                    });
   } catch (const core::InputError& error) {
     out["problem"] = error.what();
   }

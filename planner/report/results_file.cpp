@@ -20,6 +20,19 @@ planner::Interval read_interval(const Field& field) {
           .samples = field.at("samples").integer(1, std::numeric_limits<std::int64_t>::max())};
 }
 
+/// A stage without its memory.
+planner::StageMetrics read_stage(const Field& field) {
+  const auto us = [&](const char* key) { return field.at(key).number(0, kMaxNumber); };
+  return {.stage = field.at("stage").integer(0, core::kMaxWorkers),
+          .groups = field.at("groups").integer(0, std::numeric_limits<std::int64_t>::max()),
+          .forward_us = us("forward_us"),
+          .backward_us = us("backward_us"),
+          .bubble_us = us("bubble_us"),
+          .communication_us = us("communication_us"),
+          .passes_end_us = us("passes_end_us"),
+          .end_us = us("end_us")};
+}
+
 scenarios::Entry read_entry(const Field& field) {
   scenarios::Entry out = {.schedule = field.at("schedule").text(),
                           .pipeline = field.at("pipeline").text(),
@@ -30,6 +43,8 @@ scenarios::Entry read_entry(const Field& field) {
   for (const auto& [name, number] : scenarios::result_numbers())
     out.metrics.*number = field.at(name).number(0, kMaxNumber);
   if (const auto interval = field.find("interval")) out.interval = read_interval(*interval);
+  if (const auto stages = field.find("stages"))
+    for (const Field& stage : stages->items()) out.stages.push_back(read_stage(stage));
   return out;
 }
 

@@ -17,7 +17,6 @@
 #include "planner/advise/make_plan.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/parallel/parts.hpp"
-#include "planner/parallel/run.hpp"
 #include "planner/scenarios/supported.hpp"
 
 namespace scenarios {
@@ -30,11 +29,6 @@ using planner::PlanFile;
 using planner::Schedule;
 
 constexpr std::array<std::string_view, 2> kTargets = {"fsdp", "megatron"};
-
-ParallelRun run_of(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
-  return planner::run_parallel(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
-                               scenario.conditions, schedule, *scenario.parallel);
-}
 
 const std::string& tensor_name(const planner::Workload& workload, std::uint32_t gradient) {
   const planner::Gradient& at = workload.gradients[gradient];
@@ -58,9 +52,10 @@ PlanFile whole_plan(const Scenario& scenario, const Schedule& schedule, const Pa
 }
 
 PartPlan part_plan(const PlanFile& whole, const planner::Parallel& parallel, std::size_t part,
-                   const PartGroups& groups, bool of_experts) {
-  PartPlan out = {
-      .stage = static_cast<std::int64_t>(part) % parallel.pipeline, .of_experts = of_experts, .plan = whole};
+                   const PartGroups& groups) {
+  PartPlan out = {.stage = static_cast<std::int64_t>(part) % parallel.pipeline,
+                  .of_experts = groups.of_experts,
+                  .plan = whole};
   if (parallel.stages.virtual_stages > 1) out.part = static_cast<std::int64_t>(part);
   out.plan.workers = groups.transfers.front().all_workers();
   out.plan.options = without_level(std::move(out.plan.options), groups.transfers.front());
@@ -80,12 +75,6 @@ ordered_json place_json(const PartPlan& part) {
   if (part.part) out["part"] = *part.part;
   out["process_group"] = part.of_experts ? "expert" : "dense";
   return out;
-}
-
-bool is_of_experts(const planner::Parallel& parallel, const planner::ModelPart& part,
-                   const PartGroups& groups) {
-  const planner::Workload experts = planner::gradients_of(part.workload, parallel, true);
-  return !experts.gradients.empty() && tensor_name(experts, 0) == tensor_name(groups.workload, 0);
 }
 
 /// A part and process group: the first layer of the part, and the first tensor, which both ends of the model
@@ -197,7 +186,7 @@ class Emitting {
         gathers_at_once_ = true;
         own.options.prefetch.reset();
       }
-      return run_of(scenario_, run_.metrics.workers, own).metrics.iteration_us;
+      return run_divided(scenario_, run_.metrics.workers, own).metrics.iteration_us;
     };
     const planner::Parallel& parallel = *scenario_.parallel;
     const planner::Division division = {
@@ -260,6 +249,11 @@ std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
 }  // namespace
 
+ParallelRun run_divided(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
+  return planner::run_parallel(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
+                               scenario.conditions, schedule, *scenario.parallel);
+}
+
 DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
                          std::string_view emit) {
   if (!emit.empty() && std::find(kTargets.begin(), kTargets.end(), emit) == kTargets.end())
@@ -271,7 +265,7 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
         .at("tied_tensors")
         .expected("no tied_tensors with --emit fsdp, as FSDP2 does not sum them", "some");
   return supported(scenario, workers, schedule, [&] {
-    const ParallelRun run = run_of(scenario, workers, schedule);
+    const ParallelRun run = run_divided(scenario, workers, schedule);
     DividedPlan out = {.whole = whole_plan(scenario, schedule, run),
                        .parts = {},
                        .warnings = scenario.warnings,
@@ -284,8 +278,7 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
     for (std::size_t part = 0; part < run.parts.size(); ++part) {
       const std::vector<PartGroups>& all = run.parts[part].groups;
       for (const PartGroups& groups : all)
-        out.parts.push_back(part_plan(out.whole, *scenario.parallel, part, groups,
-                                      is_of_experts(*scenario.parallel, run.parts[part], groups)));
+        out.parts.push_back(part_plan(out.whole, *scenario.parallel, part, groups));
       if (!emitting) continue;
       emitting->add(part, all, std::span(out.parts).last(all.size()));
     }
@@ -294,7 +287,8 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
     for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "mg-wfbp"})
       out.whole.compared_with.push_back(
           {.schedule = std::string(other),
-           .iteration_us = run_of(scenario, workers, planner::preset_schedule(other)).metrics.iteration_us});
+           .iteration_us =
+               run_divided(scenario, workers, planner::preset_schedule(other)).metrics.iteration_us});
     return out;
   });
 }

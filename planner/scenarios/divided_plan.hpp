@@ -10,6 +10,7 @@
 
 #include "core/field.hpp"
 #include "planner/emit/emit.hpp"
+#include "planner/parallel/run.hpp"
 #include "planner/plan/plan_file.hpp"
 #include "planner/scenarios/scenario.hpp"
 
@@ -29,6 +30,10 @@ struct DividedPlan {
   std::vector<std::string> warnings;
   std::optional<planner::Emission> emission;
 };
+
+/// Runs a scenario with the key `parallel`. Throws core::Unsupported.
+planner::ParallelRun run_divided(const Scenario& scenario, std::int64_t workers,
+                                 const planner::Schedule& schedule);
 
 /// Plans a scenario with the key `parallel`. `emit` is empty, or names a framework: each part is then priced
 /// in the whole job. Throws InputError for frameworks that know no stages.

@@ -373,15 +373,19 @@ std::string csv_row(const Entry& entry, bool with_interval) {
   return fmt::to_string(out);
 }
 
-std::string results_csv(const Results& results) {
+std::string csv_header(bool with_memory, bool with_intervals) {
   std::string out = "workers,schedule,pipeline,fusion,compression,groups";
   for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", name);
+  if (with_memory) out += ",memory_peak_bytes";
+  if (with_intervals) out += ",iteration_low_us,iteration_high_us";
+  return out + '\n';
+}
+
+std::string results_csv(const Results& results) {
   const bool with_intervals = has_intervals(results);
   const bool with_memory = std::any_of(results.entries.begin(), results.entries.end(),
                                        [](const Entry& entry) { return entry.memory.has_value(); });
-  if (with_memory) out += ",memory_peak_bytes";
-  if (with_intervals) out += ",iteration_low_us,iteration_high_us";
-  out += '\n';
+  std::string out = csv_header(with_memory, with_intervals);
   for (const Entry& entry : results.entries) out += csv_row(entry, with_intervals) + '\n';
   return out;
 }

@@ -18,7 +18,8 @@ std::span<const std::pair<std::string_view, double planner::Metrics::*>> result_
 std::string results_json(const Results& results);
 /// Writes a header line and one line per entry (RFC 4180).
 std::string results_csv(const Results& results);
-/// One of its lines, without the newline.
+/// Its header line; and one of its other lines, without the newline.
+std::string csv_header(bool with_memory, bool with_intervals);
 std::string csv_row(const Entry& entry, bool with_interval = false);
 /// Writes aligned columns; the fastest schedule of each number of workers is marked. Where the table does not
 /// fit that width, it leaves out units and columns, and says so; 0: it is complete.

@@ -1,16 +1,22 @@
 #include "planner/scenarios/run.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/errors.hpp"
 #include "core/printable.hpp"
 #include "planner/advise/make_plan.hpp"
 #include "planner/job/registry.hpp"
+#include "planner/parallel/stage_slices.hpp"
 #include "planner/run/slices.hpp"
+#include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/for_target.hpp"
 #include "planner/scenarios/prices.hpp"
 #include "planner/scenarios/supported.hpp"
@@ -41,7 +47,8 @@ class Settings {
   std::vector<std::pair<planner::Algorithm, std::unique_ptr<Setting>>> made_;
 };
 
-/// Deduplicates warnings by subject; keeps the most severe, in first-seen order.
+/// Deduplicates warnings by subject; keeps the most severe, in first-seen order, and the other numbers of
+/// workers.
 class Warnings {
  public:
   void add(const std::vector<planner::Warning>& warnings) {
@@ -53,17 +60,26 @@ class Warnings {
         all_.push_back(warning);
       else if (warning.weight > known->weight)
         *known = warning;
+      if (warning.workers > 0) workers_[warning.subject].insert(warning.workers);
     }
   }
 
   /// The texts, after the scenario's own warnings.
   std::vector<std::string> texts(const Scenario& scenario) const {
     std::vector<std::string> out = scenario.warnings;
-    for (const planner::Warning& warning : all_) out.push_back(warning.text);
+    for (const planner::Warning& warning : all_) out.push_back(warning.text + also(warning));
     return out;
   }
 
  private:
+  std::string also(const planner::Warning& warning) const {
+    if (warning.workers == 0) return "";
+    std::set<std::int64_t> others = workers_.at(warning.subject);
+    others.erase(warning.workers);
+    return others.empty() ? "" : fmt::format("; {} on {} workers", warning.also, fmt::join(others, ", "));
+  }
+
+  std::map<std::string, std::set<std::int64_t>> workers_;  // by subject
   std::vector<planner::Warning> all_;
 };
 
@@ -188,11 +204,9 @@ Entry entry_of(const Schedule& schedule, const planner::Metrics& metrics) {
           .what_if = {}};
 }
 
-Entry run_divided(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
-                  Warnings& warnings) {
-  planner::ParallelRun run =
-      planner::run_parallel(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
-                            scenario.conditions, schedule, *scenario.parallel);
+Entry entry_of_stages(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
+                      Warnings& warnings) {
+  planner::ParallelRun run = run_divided(scenario, workers, schedule);
   warnings.add(run.warnings);
   Entry out = entry_of(schedule, run.metrics);
   out.stages = std::move(run.stages);
@@ -233,7 +247,7 @@ Results run(const Scenario& scenario, const RunOptions& options) {
     for (const Schedule& schedule : scenario.schedules) {
       supported(scenario, workers, schedule, [&] {
         if (scenario.parallel) {
-          results.entries.push_back(run_divided(scenario, workers, schedule, warnings));
+          results.entries.push_back(entry_of_stages(scenario, workers, schedule, warnings));
           return;
         }
         const Setting& setting = settings.of(schedule);
@@ -268,16 +282,40 @@ std::string_view usual_worker(const planner::Conditions& conditions) {
   return conditions.workers_differ() ? "the first" : "each";
 }
 
-/// The memory of a worker as values over time, if the scenario asks for it.
-std::vector<core::Counter> memory_counters(const Setting& setting, const planner::Executable& executable,
-                                           const sim::Timeline& timeline) {
+/// The memory of a worker as values over time.
+std::vector<core::Counter> counters_of(const planner::Memory& memory, sim::Time before) {
   std::vector<core::Counter> out;
-  if (!setting.conditions.memory) return out;
-  for (const planner::MemoryPoint& point : planner::memory_of(setting, executable, timeline).points) {
-    core::Counter counter = {.track = 0, .name = "memory", .at = point.at, .values = {}};
+  for (const planner::MemoryPoint& point : memory.points) {
+    core::Counter counter = {.track = 0, .name = "memory", .at = before + point.at, .values = {}};
     for (std::size_t part = 0; part < planner::kMemoryParts.size(); ++part)
       counter.values.emplace_back(planner::kMemoryParts[part], point.bytes[part]);
     out.push_back(std::move(counter));
+  }
+  return out;
+}
+
+/// The timelines of all stages, one iteration.
+std::vector<WorkerTimeline> stage_timelines(const Scenario& scenario, std::int64_t workers,
+                                            const Schedule& schedule) {
+  constexpr std::size_t kMaxTasks = 500'000;  // 100 MB of trace, and viewers open no more
+  const planner::Parallel& parallel = *scenario.parallel;
+  const planner::ParallelRun run = run_divided(scenario, workers, schedule);
+  if (run.graph.tasks.size() > kMaxTasks)
+    throw core::Unsupported(fmt::format("stages of at most {} tasks where timelines are drawn", kMaxTasks),
+                            fmt::to_string(run.graph.tasks.size()), "/parallel");
+  const planner::RanStages ran = planner::ran_stages(run, parallel, scenario.conditions);
+  const sim::Time before = planner::before_stages(scenario.conditions);
+  std::vector<WorkerTimeline> out;
+  for (std::int64_t stage = 0; stage < parallel.pipeline; ++stage) {
+    WorkerTimeline& added = out.emplace_back();
+    added.schedule = schedule.name;
+    added.stage = stage;
+    added.process =
+        fmt::format("{}: stage {} of {}, {} workers", schedule.name, stage, parallel.pipeline, workers);
+    added.marks = {sim::Time::zero(), sim::from_us(run.metrics.iteration_us)};
+    added.waits = planner::waits_for_collectives(ran, stage);
+    planner::add_stage_slices(ran, stage, added.process, added.tracks, added.slices);
+    if (scenario.conditions.memory) added.counters = counters_of(planner::stage_memory(ran, stage), before);
   }
   return out;
 }
@@ -286,7 +324,6 @@ std::vector<core::Counter> memory_counters(const Setting& setting, const planner
 
 std::vector<WorkerTimeline> timelines(const Scenario& whole, std::int64_t workers,
                                       const std::vector<std::int64_t>& shown) {
-  if (whole.parallel) whole.file.at("parallel").expected("no key parallel where timelines are drawn");
   Scenario scenario = whole;
   constexpr std::int64_t kMaxShown = 3;  // workers are alike, and viewers cannot open a trace of thousands
   scenario.conditions.iterations = std::min(whole.conditions.iterations, kMaxShown);
@@ -294,6 +331,10 @@ std::vector<WorkerTimeline> timelines(const Scenario& whole, std::int64_t worker
   Settings settings(scenario, workers);
   for (const Schedule& schedule : scenario.schedules) {
     supported(scenario, workers, schedule, [&] {
+      if (scenario.parallel) {
+        std::ranges::move(stage_timelines(scenario, workers, schedule), std::back_inserter(out));
+        return;
+      }
       const Setting& setting = settings.of(schedule);
       planner::Simulated simulated = planner::run(setting, schedule);
       const auto add = [&](const std::string& process, const sim::Timeline& timeline) {
@@ -302,7 +343,8 @@ std::vector<WorkerTimeline> timelines(const Scenario& whole, std::int64_t worker
         added.process = process;
         added.marks = simulated.marks;
         planner::add_slices(setting, simulated, timeline, process, added.tracks, added.slices);
-        added.counters = memory_counters(setting, simulated, timeline);
+        if (setting.conditions.memory)
+          added.counters = counters_of(planner::memory_of(setting, simulated, timeline), sim::Time::zero());
       };
       if (shown.empty() || simulated.program.by_layer) {  // the by-layer graph does not identify workers
         add(fmt::format("{}: {} of {} workers", schedule.name, usual_worker(scenario.conditions), workers),

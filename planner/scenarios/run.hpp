@@ -71,19 +71,24 @@ struct RunOptions {
 /// Throws InputError that names the place in the scenario if something cannot be simulated.
 Results run(const Scenario& scenario, const RunOptions& options = {});
 
-/// The timeline of one worker under one schedule.
+/// The timeline of one worker, or of a worker of one stage, under one schedule.
 struct WorkerTimeline {
   std::string schedule;
+  std::optional<std::int64_t> stage = {};
   std::string process;  ///< the schedule, the worker and the number of workers, in words
   std::vector<core::Track> tracks;
   std::vector<core::Slice> slices;
   std::vector<core::Counter> counters;
   std::vector<sim::Time> marks;  ///< when the last worker begins the first iteration and ends each
+  /// When a stage waits for collectives and for no other stage; otherwise that is whenever it computes
+  /// nothing.
+  std::optional<std::vector<sim::Span>> waits = {};
 };
 
 /// Returns the timelines of every schedule on one number of workers, with at most three iterations. They show
 /// the given workers, which must be distinct and below that number; by default the slowest, or the first if
-/// all are alike.
+/// all are alike. With the key `parallel` they show one iteration of every stage, and no workers can be
+/// given.
 std::vector<WorkerTimeline> timelines(const Scenario& scenario, std::int64_t workers,
                                       const std::vector<std::int64_t>& shown = {});
 

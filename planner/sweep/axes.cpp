@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/limits.hpp"
+#include "planner/parallel/parallel.hpp"
 #include "planner/scenarios/limits.hpp"
 
 namespace sweep {
@@ -27,7 +28,7 @@ constexpr double kMaxWhole = 0x1p53;  // beyond it, double skips integers
 constexpr double kMaxBatch = 1e9;
 
 // To add an axis, add a line here and in Quantity, and its effect in combined(), sweep.cpp.
-constexpr std::array<Range, 8> kRanges = {{
+constexpr std::array<Range, 10> kRanges = {{
     {"bandwidth_factor", 1 / kMaxFactor, kMaxFactor},
     {"line_rate_gbps", 1 / kMaxFactor, kMaxFactor},
     {"startup_factor", 0, kMaxFactor},
@@ -35,6 +36,8 @@ constexpr std::array<Range, 8> kRanges = {{
     {"density", 1e-9, 1},
     {"sigma", 0, scenarios::kMaxSigma},
     {"seed", 0, kMaxWhole, true},
+    {"pipeline_stages", 1, static_cast<double>(planner::kMaxStages), true},
+    {"micro_batches", 1, static_cast<double>(planner::kMaxMicroBatches), true},
     {"workers", 1, static_cast<double>(core::kMaxWorkers), true},
 }};
 

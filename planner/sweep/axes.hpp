@@ -20,6 +20,8 @@ enum class Quantity {
   density,           ///< share of the elements that sparse compressors keep
   sigma,             ///< sigma of the jitter
   seed,              ///< seed of the jitter
+  pipeline_stages,   ///< of the key `parallel`
+  micro_batches,     ///< of an iteration through the stages
   workers,
 };
 

@@ -48,7 +48,7 @@ std::string header(const Sweep& sweep, Rows rows) {
   if (rows == Rows::json_lines) return "";
   std::string out = "point";
   for (std::size_t i = 0; i < own_axes(sweep); ++i) out += fmt::format(",{}", name(sweep.axes[i].quantity));
-  return out + ',' + scenarios::results_csv({});
+  return out + ',' + scenarios::csv_header(sweep.base.conditions.memory.has_value(), false);
 }
 
 Record Computer::compute(std::size_t point) {

@@ -14,7 +14,9 @@
 #include "core/scaled.hpp"
 #include "planner/choose/fusion.hpp"
 #include "planner/cost/setting.hpp"
+#include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/limits.hpp"
+#include "planner/scenarios/supported.hpp"
 #include "planner/schedule/choice.hpp"
 #include "sim/fnv.hpp"
 
@@ -64,19 +66,30 @@ void scale_links(Scenario& scenario, double startup_factor, double per_byte_fact
     topology = cluster::scaled(std::move(*topology), startup_factor, per_byte_factor);
 }
 
+/// Compute is proportional to the batch size, also where the stages state it.
+void set_batch_size(Scenario& scenario, double value) {
+  const double factor = value / static_cast<double>(scenario.profile.batch_size);
+  scenario.profile = core::scaled(scenario.profile, factor);
+  scenario.profile.batch_size = static_cast<std::int64_t>(value);
+  if (!scenario.parallel) return;
+  for (std::optional<double>* us :
+       {&scenario.parallel->stages.forward_us, &scenario.parallel->stages.backward_us})
+    if (*us) **us *= factor;
+}
+
 void apply(Scenario& scenario, Quantity quantity, double value) {
   switch (quantity) {
     case Quantity::bandwidth_factor: scale_links(scenario, 1, 1 / value); break;
     case Quantity::line_rate_gbps: scale_links(scenario, 1, *scenario.network.line_rate_gbps / value); break;
     case Quantity::startup_factor: scale_links(scenario, value, 1); break;
-    case Quantity::batch_size:
-      scenario.profile =
-          core::scaled(scenario.profile, value / static_cast<double>(scenario.profile.batch_size));
-      scenario.profile.batch_size = static_cast<std::int64_t>(value);
-      break;
+    case Quantity::batch_size: set_batch_size(scenario, value); break;
     case Quantity::density: set_density(scenario.schedules, value); break;
     case Quantity::sigma: scenario.conditions.jitter.sigma = value; break;
     case Quantity::seed: scenario.conditions.jitter.seed = static_cast<std::uint64_t>(value); break;
+    case Quantity::pipeline_stages: scenario.parallel->pipeline = static_cast<std::int64_t>(value); break;
+    case Quantity::micro_batches:
+      scenario.parallel->stages.micro_batches = static_cast<std::int64_t>(value);
+      break;
     case Quantity::workers: scenario.workers = {static_cast<std::int64_t>(value)}; break;
   }
 }
@@ -107,8 +120,38 @@ void check_sigmas(const Sweep& sweep, const Field& field) {
     (void)sigma.number(0, scenarios::max_sigma(sweep.base.conditions.jitter.distribution));
 }
 
+/// Rejects axes of stages where there are none, and stages that the scenario's reader would refuse.
+void check_stage_axes(const Sweep& sweep, const Field& field) {
+  if (sweep.base.parallel && find(sweep.axes, Quantity::sigma) != nullptr)
+    field.at("sigma").expected("no sigma beside the key parallel");
+  const Axis* pipeline = find(sweep.axes, Quantity::pipeline_stages);
+  const Axis* micro_batches = find(sweep.axes, Quantity::micro_batches);
+  if (pipeline == nullptr && micro_batches == nullptr) return;
+  const Field first = field.at(name(pipeline ? Quantity::pipeline_stages : Quantity::micro_batches));
+  if (!sweep.base.parallel || !sweep.base.file.at("parallel").has("stages"))
+    first.expected("a scenario with the key parallel and its stages", "one without");
+  const planner::Stages& stages = sweep.base.parallel->stages;
+  if (pipeline && (!stages.layers.empty() || stages.forward_us))
+    first.expected("stages without layers, forward_us and backward_us, which hold for one number of stages",
+                   "some");
+  const auto values = [](const Axis* axis, std::int64_t own) {
+    return axis ? axis->values : std::vector<double>{static_cast<double>(own)};
+  };
+  for (const double stage_count : values(pipeline, sweep.base.parallel->pipeline)) {
+    if (stage_count == 1 && !sweep.base.parallel->tied_tensors.empty())
+      first.expected("2 stages or more beside tied_tensors", "1");
+    if (stages.order != planner::StageOrder::interleaved) continue;
+    if (stage_count == 1) first.expected("2 stages or more for interleaved", "1");
+    for (const double count : values(micro_batches, stages.micro_batches))
+      if (std::fmod(count, stage_count) != 0)
+        first.expected("micro-batches that are a multiple of the stages, as interleaved needs",
+                       fmt::format("{} for {} stages", count, stage_count));
+  }
+}
+
 /// Rejects axes that have no effect.
 void check_axes(const Sweep& sweep, const Field& field) {
+  check_stage_axes(sweep, field);
   if (find(sweep.axes, Quantity::line_rate_gbps) != nullptr && !sweep.base.network.line_rate_gbps)
     field.at("line_rate_gbps")
         .expected("a network with a line_rate_gbps, or bandwidth_factor in place of this", "one without");
@@ -190,13 +233,18 @@ void check_costs(const Sweep& sweep, const Field& field, std::size_t combination
     const auto workers = static_cast<std::int64_t>(sweep.workers().values[i]);
     for (const Schedule& schedule : scenario.schedules) {
       try {
+        if (scenario.parallel) {
+          (void)scenarios::run_divided(scenario, workers, schedule);
+          continue;
+        }
         const planner::Setting setting(scenario.profile, scenario.network, workers,
                                        all_reduce(scenario, schedule), scenario.conditions);
         const planner::FusionRequest request = planner::request_of(setting, schedule);
       } catch (const core::Unsupported& problem) {
-        const bool is_workers = problem.pointer() == core::Unsupported::kWorkers;
-        const Field place = is_workers ? worker_field(field, i) : field.at(problem.pointer().substr(1));
-        place.expected(problem.expected(), fmt::format("{} (schedule '{}')", problem.got(), schedule.name));
+        if (problem.pointer() != core::Unsupported::kWorkers)
+          scenarios::refuse(scenario, workers, schedule, problem);
+        worker_field(field, i).expected(problem.expected(),
+                                        fmt::format("{} (schedule '{}')", problem.got(), schedule.name));
       }
     }
   }
@@ -259,13 +307,14 @@ void combine(const Sweep& sweep, std::size_t combination, Scenario& of_base) {
   of_base.network = sweep.base.network;
   of_base.schedules = sweep.base.schedules;
   of_base.conditions = sweep.base.conditions;
+  of_base.parallel = sweep.base.parallel;
   if (find(sweep.axes, Quantity::batch_size) != nullptr) of_base.profile = sweep.base.profile;
   for (std::size_t i = 0; i + 1 < sweep.axes.size(); ++i)
     apply(of_base, sweep.axes[i].quantity, sweep.axes[i].values[at[i]]);
 }
 
 Sweep read_sweep(const Field& scenario) {
-  Sweep out = {.base = scenarios::read_scenario(scenario), .axes = {}};
+  Sweep out = {.base = scenarios::read_scenario(scenario, true), .axes = {}};
   if (!scenario.has("sweep"))
     scenario.expected(
         R"(a key "sweep" with what varies, such as {"workers": [4, 8], "line_rate_gbps": [10, 25]})",

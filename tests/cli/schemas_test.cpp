@@ -325,8 +325,9 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
 
   const std::filesystem::path golden = support::source_dir() / "tests" / "golden";
   std::vector<json> rows = lines_of(core::read_file(golden / "resnet50-v100-sweep.sweep.jsonl"));
-  for (const json& row : lines_of(support::run_program({"sweep", steps, "--json-lines"}).out))
-    rows.push_back(row);
+  for (const std::string& swept : {steps, std::string("tests/data/schemas/scenario-stages.json")})
+    for (const json& row : lines_of(support::run_program({"sweep", swept, "--json-lines"}).out))
+      rows.push_back(row);
   check_output("sweep", rows, {": interval"});  // sweeps make no intervals
 
   // the bundled scenario's compressors pay at all bandwidths or below one

@@ -44,6 +44,20 @@ scenarios::Scenario small_scenario(const std::string& workers, const std::string
       "small.json"));
 }
 
+/// Two stages of a layer each, two micro-batches.
+scenarios::Scenario staged_scenario() {
+  ordered_json file = ordered_json::parse(R"({"format": "fusewise.scenario", "version": 1, "name": "staged",
+    "profile": {"format": "fusewise.profile", "version": 1, "model": "two layers", "batch_size": 1,
+      "dtype": "float32", "device": "test", "origin": {"kind": "estimated", "source": "made up"}, "layers": [
+        {"name": "a", "kind": "linear", "forward_us": 10, "backward_us": 20, "tensors": [{"name": "a.w", "elements": 1000}]},
+        {"name": "b", "kind": "linear", "forward_us": 10, "backward_us": 20, "tensors": [{"name": "b.w", "elements": 1000}]}]},
+    "network": {"format": "fusewise.network", "version": 1, "name": "test",
+      "origin": {"kind": "estimated", "source": "made up"}, "link": {"alpha_us": 10, "beta_us_per_byte": 0.001}},
+    "workers": [4], "schedules": ["wfbp"],
+    "parallel": {"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2}}})");
+  return scenarios::read_scenario(core::Field::parse(file.dump(), "staged.json"), true);
+}
+
 scenarios::Entry entry(std::int64_t workers, const std::string& schedule, double speedup) {
   scenarios::Entry out = {.schedule = schedule, .pipeline = "wfbp", .fusion = "none"};
   out.metrics.workers = workers;
@@ -327,6 +341,28 @@ std::size_t communications(const ordered_json& timeline) {
   for (std::size_t i = 0; i < timeline.at("slices").size(); i += 5)
     if (timeline.at("lanes").at(timeline.at("slices").at(i).get<std::size_t>()) == "communication") ++out;
   return out;
+}
+
+TEST_CASE("report: a job with pipeline stages has a timeline and a plan of each, also as results") {
+  const scenarios::Scenario scenario = staged_scenario();
+  const report::Report made =
+      report::of_scenario(scenario, {.workers = 0, .schedule = planner::preset_schedule("wfbp")});
+  const ordered_json& timelines = made.data.at("timelines");
+  REQUIRE(timelines.size() == 2);
+  for (int stage = 0; stage < 2; ++stage)
+    CHECK(timelines[static_cast<std::size_t>(stage)].at("stage") == stage);
+  // the last of all passes ends after 3 forward and 3 backward passes; an all-reduce of two takes 24 us
+  CHECK(timelines[0].at("idle") == ordered_json{90'000, 24'000});
+  CHECK(timelines[1].at("idle") == ordered_json{90'000, 4'000});
+  const ordered_json& plan = made.data.at("plan");
+  CHECK(plan.at("stages").at("parts").size() == 2);
+  std::vector<std::string> targets;
+  for (const ordered_json& each : plan.at("emissions"))
+    if (each.contains("text")) targets.push_back(each.at("target"));
+  CHECK(targets == std::vector<std::string>{"fsdp", "megatron"});
+  const std::string results = scenarios::results_json(scenarios::run(scenario));
+  const report::Report again = report::of_results(core::Field::parse(results, "results.json"));
+  CHECK(again.data.at("results").at(0).at("stages") == made.data.at("results").at(0).at("stages"));
 }
 
 TEST_CASE("report: 2,048 workers and 20 schedules stay below 3 MB, and no task is joined with another") {

@@ -61,6 +61,13 @@ def write_reports(fusewise, folder):
     named = folder / "named.json"
     named.write_text(json.dumps(all_named()))
     yield report("named", str(named), whole)
+    stages = folder / "stages.json"
+    stages.write_text(json.dumps(with_stages()))
+    yield report("stages", str(stages), ["scaling", "timeline", "parts", "plan", "sweep", "numbers"])
+    divided = folder / "stage-results.json"
+    divided.write_text(subprocess.run([fusewise, "simulate", str(stages), "--json"], cwd=ROOT, check=True, capture_output=True,
+                                      text=True).stdout)
+    yield report("stage-results", str(divided), ["scaling", "parts", "numbers"])
     results = folder / "results.json"
     results.write_text(subprocess.run([fusewise, "simulate", "scenarios/googlenet-k80-measured.json", "--json"], cwd=ROOT,
                                       check=True, capture_output=True, text=True).stdout)
@@ -91,6 +98,15 @@ def all_named():
               **dict.fromkeys(("topk-a", "topk-dsa", "gtopk", "gaussian-k", "ok-topk", "hitopk"), {"density": 0.01})}
     return {"format": "fusewise.scenario", "version": 1, "name": "every named schedule", "profile": "resnet50-v100",
             "network": "v100-25gbe-nvlink", "workers": [16, 64], "schedules": [{"name": name, **needed.get(name, {})} for name in names]}
+
+
+def with_stages():
+    """A scenario with pipeline stages."""
+    return {"format": "fusewise.scenario", "version": 1, "name": "Llama 2 7B in four stages", "network": "h100-nvlink-8",
+            "profile": {"estimate": "llama2-7b", "device": "h100", "batch_size": 1},
+            "between": {"bandwidth_gbps": 400, "startup_us": 5}, "workers": [64, 256],
+            "parallel": {"tensor": 2, "pipeline": 4, "stages": {"schedule": "1f1b", "micro_batches": 8, "p2p_us": 50}},
+            "schedules": ["ddp", "megatron-do", "fsdp2"], "sweep": {"pipeline_stages": [2, 4], "micro_batches": [8, 16]}}
 
 
 def made_up_accuracy():

@@ -6,7 +6,7 @@ function showCompared() {
   const sides = second.name === "measured" ? [second, first] : [first, second];
   const section = view("compared", `${capital(sides[0].name)} and ${sides[1].name}`);
   const longest = sides.reduce((most, side) => Math.max(most, side.iteration_us), 0);
-  for (const warning of data.warnings || []) section.append(html("p", { class: "warning" }, "Warning: " + warning));
+  section.append(...showWarnings(section));
   for (const side of sides) section.append(html("p", {}, `${side.name}: ${ms(side.iteration_us)} ms, ${side.source}`));
   timeChart(section, [], { label: "Computing and collectives", noun: "the iterations", name: () => `${sides[0].name} and ${sides[1].name}`, draw: (width, shown) => [comparedChart(width, sides, shown)],
     spans: () => ({ first: [-0.01 * longest, 1.02 * longest], whole: [-0.02 * longest, 1.04 * longest], least: 0.05 }),

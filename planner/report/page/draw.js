@@ -195,6 +195,13 @@ function table(rows, columns, classOf) {
   return html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "table" }, html("table", {}, [html("thead", {}, head), html("tbody", {}, body)]));
 }
 
+/** Appends what has to be known about the input. Returns the warnings beyond the second, to be opened below the charts. */
+function showWarnings(section) {
+  const all = (data.warnings || []).map((warning) => html("p", { class: "warning" }, "Warning: " + warning));
+  section.append(...all.slice(0, 2));
+  return all.length <= 2 ? [] : [html("details", {}, [html("summary", {}, `${all.length - 2} more warning${all.length === 3 ? "" : "s"}`), ...all.slice(2)])];
+}
+
 function selection(title, options, chosen, change) {
   const select = html("select", {}, options.map((option) => html("option", { value: option, selected: String(option) === String(chosen) ? "" : null }, option)));
   select.addEventListener("change", () => change(select.value));

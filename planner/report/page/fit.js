@@ -5,7 +5,7 @@ const FIT_TEXTS = { line: "one straight line", segments: "segments", curve: "lin
 
 function showFit() {
   const section = view("fit", "Errors of the fit");
-  for (const warning of data.warnings || []) section.append(html("p", { class: "warning" }, "Warning: " + warning));
+  section.append(...showWarnings(section));
   const keys = [...FIT_MODELS.map((name, i) => [FIT_TEXTS[name], (x, y) => marker(x, y, look(i))]),
     ["border of segments", (x, y) => svg("path", { class: "axis", "stroke-dasharray": "3 3", d: `M${x} ${y - 7}v14` })]];
   section.append(html("p", { class: "quiet" }, "The scale leaves out errors of the straight line that exceed all others; such points lie on the edge."));

@@ -7,6 +7,10 @@ function showPlan() {
     section.append(html("p", { class: "warning" }, `No plan by ${plan.schedule} for ${plan.workers} workers: ${plan.problem}`));
     return;
   }
+  if (plan.stages) {
+    showStagePlans(section, plan);
+    return;
+  }
   const document_ = plan.document, predicted = document_.predicted;
   section.append(html("p", {}, `${document_.model} on ${plan.workers} workers by ${plan.schedule}: ${document_.groups.length} group${document_.groups.length === 1 ? "" : "s"}, ` +
     `${ms(predicted.iteration_us)} ms per iteration${document_.optimality === "exact" ? ", and no other grouping is faster" : ""}. A simple lower bound, which need not be reachable, is ${ms(predicted.lower_bound_us)} ms.`));
@@ -14,13 +18,30 @@ function showPlan() {
   if (plan.explanation) showCostliest(section, plan.explanation);
   showGroups(section, document_, plan.explanation);
   const others = predicted.compared_with || [];
-  if (others.length > 0) {
-    section.append(html("h3", {}, "Against other groupings"));
-    section.append(table([{ schedule: "this plan", iteration_us: predicted.iteration_us }, ...others], [["schedule", (row) => row.schedule, "left"], ["iteration ms", (row) => ms(row.iteration_us)],
-      ["this plan saves", (row, i) => (i === 0 || !(row.iteration_us > 0) ? "" : percent(1 - predicted.iteration_us / row.iteration_us))]]));
-  }
+  if (others.length > 0) showOthers(section, predicted.iteration_us, others);
   if (plan.emissions) showEmissions(section, plan.emissions);
   if (plan.explanation) showWhatIfs(plan.explanation);
+}
+
+/** The plans of all parts of a job with pipeline stages. */
+function showStagePlans(section, plan) {
+  const all = plan.stages;
+  section.append(html("p", {}, `${all.model} on ${plan.workers} workers by ${plan.schedule}: ${ms(all.iteration_us)} ms per iteration${all.exact ? ", and no other grouping is faster" : ""}. A simple lower bound, which need not be reachable, is ${ms(all.lower_bound_us)} ms.`));
+  const rows = all.parts.flatMap((part) => part.plan.groups.map((group, i) => ({ part, group, number: i + 1 })));
+  section.append(html("details", rows.length <= 24 ? { open: "" } : {}, [html("summary", {}, `All ${rows.length} groups`), table(rows, [
+    ["stage", (row) => row.part.stage], ...(all.parts.some((part) => part.part !== undefined) ? [["part", (row) => row.part.part]] : []), ["process group", (row) => row.part.process_group, "left"],
+    ["workers", (row) => row.part.plan.workers], ["group", (row) => row.number], ["tensors", (row) => row.group.tensors.length], ["size", (row) => bytes(row.group.bytes)],
+    ["in backward order", (row) => tensorsText(row.group), "wrap"]])]));
+  showOthers(section, all.iteration_us, all.compared_with);
+  showEmissions(section, plan.emissions);
+}
+
+const tensorsText = ({ tensors }) => (tensors.length === 1 ? tensors[0] : `${tensors[0]} .. ${tensors[tensors.length - 1]}`);
+
+function showOthers(section, iteration_us, others) {
+  section.append(html("h3", {}, "Against other groupings"));
+  section.append(table([{ schedule: "this plan", iteration_us }, ...others], [["schedule", (row) => row.schedule, "left"], ["iteration ms", (row) => ms(row.iteration_us)],
+    ["this plan saves", (row, i) => (i === 0 || !(row.iteration_us > 0) ? "" : percent(1 - iteration_us / row.iteration_us))]]));
 }
 
 function groupsChart(width, groups) {
@@ -59,7 +80,7 @@ function showCostliest(section, explanation) {
 function showGroups(section, document_, explanation) {
   const rows = document_.groups.map((group, i) => ({ group, reason: explanation && explanation.groups[i] }));
   const columns = [["group", (row, i) => i + 1], ["tensors", (row) => row.group.tensors.length], ["size", (row) => bytes(row.group.bytes)],
-    ["in backward order", (row) => (row.group.tensors.length === 1 ? row.group.tensors[0] : `${row.group.tensors[0]} .. ${row.group.tensors[row.group.tensors.length - 1]}`), "wrap"]];
+    ["in backward order", (row) => tensorsText(row.group), "wrap"]];
   if (explanation) columns.push(["ready ms", (row) => ms(row.reason.sendable_us)], ["starts ms", (row) => ms(row.reason.start_us)], ["ends ms", (row) => ms(row.reason.end_us)],
     ["waits for", (row) => row.reason.waited_for, "left"], ["exposed ms", (row) => ms(row.reason.exposed_us)]);
   section.append(html("details", rows.length <= 12 ? { open: "" } : {}, [html("summary", {}, `All ${rows.length} groups` + (explanation ? " (times from the start of backward)" : "")), table(rows, columns)]));
@@ -67,7 +88,7 @@ function showGroups(section, document_, explanation) {
 
 function showEmissions(section, emissions) {
   section.append(html("h3", {}, "What to paste"));
-  let chosen = emissions.some((each) => each.target === "ddp") ? "ddp" : emissions[0].target;
+  let chosen = emissions.some((each) => each.target === "ddp" && each.text) ? "ddp" : (emissions.find((each) => each.text) || emissions[0]).target;
   const summary = html("p", { class: "quiet" }), code = html("pre", { tabindex: 0, "aria-label": "code to paste" });
   const copy = html("button", { type: "button" }, "Copy");
   const show = () => {

@@ -3,7 +3,7 @@
 function showScaling() {
   const section = view("scaling", "Scaling");
   section.append(html("ul", { class: "advice" }, (data.advice || []).map((line) => html("li", {}, line))));
-  for (const warning of data.warnings || []) section.append(html("p", { class: "warning" }, "Warning: " + warning));
+  const rest = showWarnings(section);
   const all = curves();
   const hidden = new Set();
   const draws = [];
@@ -36,6 +36,7 @@ function showScaling() {
     section.append(html("p", { class: "quiet" }, "Bands hold 95 % of iterations drawn from the measured spread of the inputs."));
   if (data.knees && data.knees.some((knee) => knee.is_passed && knee.workers > 1))
     section.append(html("p", { class: "quiet" }, "A ring marks the knee of a curve: beyond it, an added worker adds less than half of the throughput of a single worker."));
+  section.append(...rest);
 }
 
 function curvesChart(width, shown, what) {

@@ -14,7 +14,7 @@ function unpacked(timeline) {
   const idle = [];
   for (let i = 0; i < timeline.idle.length; i += 2)
     idle.push({ start: timeline.idle[i] - zero, end: timeline.idle[i] - zero + timeline.idle[i + 1] });
-  return { schedule: timeline.schedule, process: timeline.process, joined: timeline.joined_us, idle, lanes: lanes.filter((lane) => lane.slices.length > 0),
+  return { schedule: timeline.schedule, stage: timeline.stage, process: timeline.process, joined: timeline.joined_us, idle, lanes: lanes.filter((lane) => lane.slices.length > 0),
     length: marks[marks.length - 1] - zero, end: Math.max(...lanes.flatMap((lane) => lane.slices.map((slice) => slice.end))), begin: -zero };
 }
 
@@ -31,7 +31,7 @@ function showTimelines() {
   };
   const describe = (shown) => {
     const who = rows[0].process.slice(rows[0].schedule.length + 2), joined = d3.max(rows, (row) => row.joined) * 1000;
-    return `The chart shows ${who}, from ${roundTime(shown[0], shown)} to ${roundTime(shown[1], shown)}. At 0 the last simulated iteration begins.` +
+    return `The chart shows ${rows[0].stage === undefined ? who : "a worker of each stage"}, from ${roundTime(shown[0], shown)} to ${roundTime(shown[1], shown)}. At 0 the last simulated iteration begins.` +
       (joined >= 0 ? ` Neighbouring tasks of one kind that together take at most ${roundTime(joined, [0, joined])} are drawn as one, to keep this file below 3 MB.` : "");
   };
   const load = () => {
@@ -71,7 +71,7 @@ function timelineChart(width, rows, shown, title) {
   const { room, children: out } = heading(width, title, [...CATEGORIES.map(([name, colour]) => swatch(name, `var(${colour})`)), swatch("exposed: compute waits", hatched)]);
   let top = 24;
   for (const row of rows) {
-    const about = `${row.schedule}: ${number(row.length / 1e6, 6)} ms per iteration`;
+    const about = `${row.schedule}${row.stage === undefined ? "" : `, stage ${row.stage}`}: ${number(row.length / 1e6, 6)} ms per iteration`;
     out.push(label(EDGE, top + 12, shortened(about, width - 2 * EDGE), { "font-weight": 600 }));
     top += 18;
     for (const each of row.lanes) {

@@ -301,14 +301,50 @@ TEST_CASE("scenario: an emission tells a tied tensor's parts from each other") {
                        core::InputError);
 }
 
+// stage 0  F1 0-1 F2 1-2 B1 4-6 B2 7-9, A 9-19; stage 1  F1 1-2 B1 2-4 F2 4-5 B2 5-7, A 7-17
+TEST_CASE("scenario: the timeline of a job with stages shows each stage, with its memory") {
+  const std::vector<scenarios::WorkerTimeline> timelines =
+      scenarios::timelines(read(R"(, "schedules": ["wfbp"], "memory": {"optimizer": "sgd"})"), 4);
+  REQUIRE(timelines.size() == 2);
+  CHECK(timelines[1].process == "wfbp: stage 1 of 2, 4 workers");
+  CHECK(timelines[1].tracks.size() == 2);
+  CHECK(timelines[1].slices.size() == 5);
+  CHECK(timelines[1].marks == std::vector<sim::Time>{sim::Time::zero(), sim::from_us(19)});
+  REQUIRE(timelines[1].waits);
+  REQUIRE(timelines[1].waits->size() == 1);  // the last pass of all ends at 9
+  CHECK(timelines[1].waits->front().start == sim::from_us(9));
+  CHECK(timelines[1].waits->front().end == sim::from_us(17));
+  // 40 bytes of parameters; from the first backward pass on as many of gradients
+  REQUIRE(timelines[1].counters.size() >= 2);
+  CHECK(timelines[1].counters.front().values.front() ==
+        std::pair<std::string, std::int64_t>{"parameters", 40});
+  CHECK(timelines[1].counters[1].at == sim::from_us(2));
+}
+
+TEST_CASE("scenario: a timeline that no viewer would open is refused") {
+  const scenarios::Scenario many = scenarios::read_scenario(
+      core::Field::parse(
+          R"({"format": "fusewise.scenario", "version": 1, "workers": 32, "schedules": ["wfbp"],
+        "profile": {"estimate": "llama2-7b", "device": "h100"}, "network": "v100-10gbe",
+        "parallel": {"pipeline": 32, "stages": {"schedule": "1f1b", "micro_batches": 5000, "p2p_us": 1}}})",
+          "s.json"),
+      true);
+  CHECK_THROWS_WITH_AS(
+      scenarios::timelines(many, 32),
+      "s.json: /parallel: expected stages of at most 500000 tasks where timelines are drawn, "
+      "got 630000 (schedule 'wfbp')",
+      core::InputError);
+}
+
 TEST_CASE("scenario: what does not know stages refuses them in one line") {
   const std::string schedules = R"(, "schedules": ["wfbp"])";
   const auto refused = [](const auto& work, const char* message) {
     CHECK_THROWS_WITH_AS(work(), message, core::InputError);
   };
-  refused([&] { scenarios::read_scenario(core::Field::parse(scenario(schedules), "s.json")); },
-          "s.json: /parallel: expected no key parallel, which only simulate and plan, alone or with --emit, "
-          "take, got an object with 2 keys");
+  refused(
+      [&] { scenarios::read_scenario(core::Field::parse(scenario(schedules), "s.json")); },
+      "s.json: /parallel: expected no key parallel, which only simulate, sweep, report and plan, alone or "
+      "with --emit, take, got an object with 2 keys");
   refused([&] { read(""); }, "s.json: /schedules: expected a value, got nothing");
   refused(
       [&] { scenarios::run(read(schedules + R"(, "memory": {"optimizer": "sgd", "cap_bytes": 9})")); },
@@ -316,8 +352,6 @@ TEST_CASE("scenario: what does not know stages refuses them in one line") {
   refused([&] { scenarios::run(read(schedules, R"({"data": 3})")); },
           "s.json: /workers: expected 3 workers, the product of tensor, pipeline and data, got 4 (schedule "
           "'wfbp')");
-  refused([&] { scenarios::timelines(read(schedules), 4); },
-          "s.json: /parallel: expected no key parallel where timelines are drawn, got an object with 2 keys");
 }
 
 TEST_CASE("scenario: an estimate that the scenario names is divided, one from a file is warned of") {

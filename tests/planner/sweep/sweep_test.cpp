@@ -2,6 +2,7 @@
 
 #include "planner/sweep/sweep.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,15 @@ TEST_CASE("sweep: without other axes the rows are those of simulate, after the p
 }
 
 // One layer of 8 us, 4000 bytes; ring on 2 workers: 2 alpha + bytes beta = 2 + 4 us, entirely after backward.
+TEST_CASE("sweep: a row has as many columns as the header, also with memory") {
+  const auto columns = [](const std::string& line) { return std::count(line.begin(), line.end(), ','); };
+  for (const char* patch : {R"({"sweep": {"seed": [1], "sigma": [0.1]}})",
+                            R"({"sweep": {"batch_size": [4]}, "memory": {"optimizer": "adam"}})"}) {
+    const Sweep sweep = read(patch);
+    CHECK(columns(header(sweep, Rows::csv)) == columns(Computer(sweep, Rows::csv).compute(0).row));
+  }
+}
+
 TEST_CASE("sweep: what each axis changes") {
   SUBCASE("bandwidth_factor: the time per byte alone") {
     const Sweep sweep = read(R"({"sweep": {"bandwidth_factor": [1, 4, 0.5]}})");
@@ -130,6 +140,78 @@ TEST_CASE("sweep: what each axis changes") {
   }
 }
 
+/// Four layers of 1 us forward and 2 us backward, in stages.
+std::string stages(const std::string& sweep,
+                   const std::string& stages = R"({"schedule": "1f1b", "micro_batches": 4})",
+                   const std::string& more = "") {
+  json layers = json::array();
+  for (const char* name : {"a", "b", "c", "d"})
+    layers.push_back({{"name", name},
+                      {"kind", "k"},
+                      {"forward_us", 1},
+                      {"backward_us", 2},
+                      {"tensors", {{{"name", std::string(name) + ".w"}, {"elements", 1000}}}}});
+  return R"({"workers": [4], "schedules": ["wfbp"], "profile": {"layers": )" + layers.dump() +
+         R"(}, "parallel": {"pipeline": 2, "stages": )" + stages + more + R"(}, "sweep": )" + sweep + "}";
+}
+
+// m micro-batches through p stages of 4/p layers: (m + p - 1) passes of 3 * 4/p us; then each stage but the
+// first has sent most of its gradients, and the first one sends its last tensor: on n workers of a data group
+// an all-reduce of 4,000 bytes takes 2 (n-1) (1 + 4/n) us.
+TEST_CASE("sweep: stages and micro-batches are axes where a job has stages") {
+  const Sweep sweep = read(stages(R"({"pipeline_stages": [1, 2, 4], "micro_batches": [4, 8]})"));
+  CHECK(sweep.points == 6);
+  Computer computer(sweep, Rows::json_lines);
+  for (std::size_t point = 0; point < 6; ++point) {
+    CAPTURE(point);
+    const json got = json::parse(computer.compute(point).row);
+    const int pipeline = 1 << (point / 2);
+    const int batches = point % 2 == 0 ? 4 : 8;
+    CHECK(got.at("pipeline_stages") == pipeline);
+    CHECK(got.at("micro_batches") == batches);
+    CHECK(got.at("stages").size() == static_cast<std::size_t>(pipeline));
+    const double passes = (batches + pipeline - 1) * 12.0 / pipeline;
+    CHECK(got.at("iteration_us").get<double>() - got.at("exposed_communication_us").get<double>() == passes);
+  }
+  const Sweep slower =
+      read(stages(R"({"batch_size": [8, 16]})",
+                  R"({"schedule": "1f1b", "micro_batches": 4, "forward_us": 3, "backward_us": 5})"));
+  const auto passes = [&](std::size_t point) {
+    const json got = row(slower, point);
+    return got.at("iteration_us").get<double>() - got.at("exposed_communication_us").get<double>();
+  };
+  CHECK(passes(0) == 5 * 8);
+  CHECK(passes(1) == 5 * 16);
+}
+
+TEST_CASE("sweep: stages that no reader of scenarios takes are refused before anything runs") {
+  const auto refused = [](const std::string& patch, const char* message) {
+    CHECK_THROWS_WITH_AS(read(patch), message, core::InputError);
+  };
+  refused(R"({"sweep": {"pipeline_stages": [2]}})",
+          "s.json: /sweep/pipeline_stages: expected a scenario with the key parallel and its stages, got one "
+          "without");
+  refused(
+      stages(R"({"pipeline_stages": [2]})", R"({"schedule": "1f1b", "micro_batches": 4, "layers": [2, 2]})"),
+      "s.json: /sweep/pipeline_stages: expected stages without layers, forward_us and backward_us, which "
+      "hold for "
+      "one number of stages, got some");
+  const std::string interleaved = R"({"schedule": "interleaved", "micro_batches": 4, "virtual_stages": 2})";
+  refused(stages(R"({"micro_batches": [4, 5]})", interleaved),
+          "s.json: /sweep/micro_batches: expected micro-batches that are a multiple of the stages, as "
+          "interleaved needs, got 5 for 2 stages");
+  refused(stages(R"({"pipeline_stages": [1, 2]})", interleaved),
+          "s.json: /sweep/pipeline_stages: expected 2 stages or more for interleaved, got 1");
+  refused(stages(R"({"pipeline_stages": [1, 2]})", R"({"schedule": "1f1b", "micro_batches": 4})",
+                 R"(, "tied_tensors": [{"tensor": "a.w", "layer": "d"}])"),
+          "s.json: /sweep/pipeline_stages: expected 2 stages or more beside tied_tensors, got 1");
+  refused(stages(R"({"pipeline_stages": [2, 8]})"),
+          "s.json: /workers/0: expected a multiple of 8 workers, tensor 1 times pipeline 8, got 4 (schedule "
+          "'wfbp')");
+  refused(stages(R"({"sigma": [0.1]})"),
+          "s.json: /sweep/sigma: expected no sigma beside the key parallel, got an array of 1 item");
+}
+
 TEST_CASE("sweep: what is measured is drawn from each seed, without any sigma") {
   const Sweep sweep = read(R"({"sweep": {"seed": [1, 2], "workers": [2]},
     "jitter": {"distribution": "measured"}, "profile": {"layers": [{"name": "l", "kind": "k", "forward_us": 2,
@@ -163,7 +245,8 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
        "s.json: /sweep: expected an object of at least 1 axis, got an object with 0 keys"},
       {R"({"sweep": {"batchsize": [1]}})",
        "s.json: /sweep/batchsize: expected a key among bandwidth_factor, line_rate_gbps, startup_factor, "
-       "batch_size, density, sigma, seed, workers, got 'batchsize', did you mean 'batch_size'?"},
+       "batch_size, density, sigma, seed, pipeline_stages, micro_batches, workers, got 'batchsize', did you "
+       "mean 'batch_size'?"},
       {R"({"sweep": {"batch_size": 8}})",
        "s.json: /sweep/batch_size: expected an array of at least 1 item, got 8"},
       {R"({"sweep": {"batch_size": []}})",
