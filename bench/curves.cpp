@@ -196,7 +196,7 @@ void print_extrapolation(const std::string& name, CollectiveKind kind, std::vect
   const bool refused = found.left_out_error && *found.left_out_error > planner::kMaxLeftOutError;
   fmt::print("| {} | {} | {} -> {} | {} | {} | {} | {:.2f} to {:.2f} | {:.0f} % |{}\n", name,
              core::name(kind), from, truth.workers, of([&](double bytes) { return found.curve.us(bytes); }),
-             of(nearest_times_ring(known.back(), truth.workers)),
+             of(nearest_times_ring(truth.workers > known.back().workers ? known.back() : known.front(), truth.workers)),
              found.left_out_error ? fmt::format("{:.0f} %", 100 * *found.left_out_error) : "-",
              found.low_factor, found.high_factor,
              100.0 * static_cast<double>(inside) / static_cast<double>(points.size()),
@@ -217,6 +217,12 @@ void print_extrapolations() {
           print_extrapolation(name, kind, {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i)},
                               all[i]);
         print_extrapolation(name, kind, {all[i - 1]}, all[i]);
+      }
+      for (std::size_t i = 0; i + 1 < all.size(); ++i) {  // to fewer workers
+        if (i + 2 < all.size())
+          print_extrapolation(name, kind, {all.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.end()},
+                              all[i]);
+        print_extrapolation(name, kind, {all[i + 1]}, all[i]);
       }
     }
 }
