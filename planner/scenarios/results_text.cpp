@@ -153,6 +153,81 @@ bool has_intervals(const Results& results) {
                      [](const Entry& entry) { return entry.interval.has_value(); });
 }
 
+// ---- tables that fit the terminal
+
+using Rows = std::vector<std::vector<std::string>>;
+
+bool fits(const std::string& table, std::size_t width) {
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);)
+    if (line.size() > width) return false;
+  return true;
+}
+
+/// Puts what is too long of the names in this column into rows of its own, below; they are cut at a space
+/// where there is one.
+Rows with_continued_names(const Rows& rows, std::size_t column, std::size_t width) {
+  constexpr std::string_view kIndent = "  ";
+  constexpr std::size_t kMaxCharacter = 4;
+  Rows out;
+  for (const std::vector<std::string>& row : rows) {
+    out.push_back(row);
+    while (out.back()[column].size() > width) {
+      std::string& name = out.back()[column];
+      const std::size_t space = name.rfind(' ', width);
+      const bool has_space = space != std::string::npos && space > kIndent.size();
+      std::size_t end = has_space ? space : width;
+      while (!has_space && end > width - kMaxCharacter && (name[end] & 0xc0) == 0x80) --end;  // amid UTF-8
+      std::string rest = name.substr(end + (has_space ? 1 : 0));
+      name.resize(end);
+      out.emplace_back(row.size())[column] = std::string(kIndent) + rest;
+    }
+  }
+  return out;
+}
+
+/// How a table becomes narrower where it does not fit the terminal.
+struct Narrowing {
+  std::vector<std::size_t> left;          ///< columns that are aligned there; the last of `names` as well
+  std::size_t name = 1;                   ///< the column whose long names are continued in rows below
+  std::string_view unit;                  ///< that titles end with, and that all of them have
+  std::vector<std::string_view> columns;  ///< titles without unit of those that are left out, the first first
+  std::string_view complete;              ///< what shows them, too
+};
+
+/// The table; where it does not fit that width (0: it always does), first without the units, then without
+/// columns, with a line that says so, and at last with long names on several lines.
+std::string fitted_table(Rows rows, std::size_t width, const Narrowing& how) {
+  const auto text = [&] { return core::aligned(rows, how.left); };
+  if (width == 0 || fits(text(), width)) return text();
+  for (std::string& title : rows.front())
+    if (title.ends_with(how.unit)) title.resize(title.size() - how.unit.size());
+  std::vector<std::string_view> left_out;
+  for (const std::string_view column : how.columns) {
+    if (fits(text(), width)) break;
+    const auto at = std::find(rows.front().begin(), rows.front().end(), column) - rows.front().begin();
+    if (static_cast<std::size_t>(at) == rows.front().size()) continue;
+    for (std::vector<std::string>& row : rows) row.erase(row.begin() + at);
+    left_out.push_back(column);
+  }
+  constexpr std::size_t kMinName = 12;
+  const Rows whole = rows;
+  std::size_t longest = 0;
+  for (const std::vector<std::string>& row : whole) longest = std::max(longest, row[how.name].size());
+  longest = std::min(longest, width);
+  while (longest > kMinName && !fits(text(), width)) rows = with_continued_names(whole, how.name, --longest);
+  std::string note = how.unit.empty() ? "" : fmt::format("times in{}", how.unit);
+  if (!left_out.empty()) {
+    const std::string_view last = left_out.back();
+    left_out.pop_back();
+    note += fmt::format("{}a wider terminal or {} shows {}{}{}, too", note.empty() ? "" : "; ", how.complete,
+                        fmt::join(left_out, ", "), left_out.empty() ? "" : " and ", last);
+  }
+  return text() + (note.empty() ? "" : note + '\n');
+}
+
+// ---- tables besides the main one
+
 /// One line per entry with an interval.
 std::string interval_lines(const Results& results) {
   std::string out;
@@ -191,7 +266,7 @@ ordered_json json_of(const JobResult& job) {
 }
 
 /// One row per phase and a total row per number of workers.
-std::string job_table(const Results& results) {
+std::string job_table(const Results& results, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {{"workers", "phase", "schedule", "epochs",
                                                  "iterations an epoch", "first epoch ms", "iteration ms",
                                                  "seconds", "cost"}};
@@ -203,11 +278,17 @@ std::string job_table(const Results& results) {
     rows.push_back({fmt::to_string(job.workers), "all of the job", "", "", "", "", "",
                     fmt::format("{:.1f}", job.seconds), job.cost ? fmt::format("{:.2f}", *job.cost) : ""});
   }
-  return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1, 2});
+  if (rows.size() == 1) return "";
+  return '\n' + fitted_table(rows, width,
+                             {.left = {1, 2},
+                              .name = 2,
+                              .unit = "",
+                              .columns = {"first epoch ms", "iterations an epoch", "epochs"},
+                              .complete = "--json"});
 }
 
 /// One row per change of each entry.
-std::string what_if_table(const Results& results) {
+std::string what_if_table(const Results& results, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {
       {"workers", "schedule", "what if", "iteration ms", "exposed ms", "saves"}};
   for (const Entry& entry : results.entries)
@@ -216,7 +297,9 @@ std::string what_if_table(const Results& results) {
                       ms(each.metrics.iteration_us), ms(each.metrics.exposed_communication_us),
                       saved(each.metrics.iteration_us, entry.metrics.iteration_us)});
   if (rows.size() == 1) return "";
-  return '\n' + core::aligned(rows, {1, 2}) +
+  return '\n' +
+         fitted_table(rows, width,
+                      {.left = {1, 2}, .name = 1, .unit = " ms", .columns = {}, .complete = ""}) +
          "the groups stay as they are; the best plan under a change may be another, as plan --explain says\n";
 }
 
@@ -246,7 +329,7 @@ void add_memory(std::vector<std::string>& row, const planner::MemoryPeak& memory
 }
 
 /// One row per entry whose memory is asked for, or per stage of each.
-std::string memory_table(const Results& results) {
+std::string memory_table(const Results& results, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {{"workers", "schedule"}};
   if (has_stages(results)) rows.front().emplace_back("stage");
   rows.front().emplace_back("peak MB");
@@ -262,7 +345,13 @@ std::string memory_table(const Results& results) {
       add_memory(rows.back(), stage.memory.value());
     }
   }
-  return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1});
+  if (rows.size() == 1) return "";
+  return '\n' + fitted_table(rows, width,
+                             {.left = {1},
+                              .name = 1,
+                              .unit = "",
+                              .columns = {"master", "at ms", "buffers", "gathered", "gradients"},
+                              .complete = "--json"});
 }
 
 ordered_json json_of(const std::vector<planner::StageMetrics>& stages) {
@@ -282,7 +371,7 @@ ordered_json json_of(const std::vector<planner::StageMetrics>& stages) {
 }
 
 /// One row per stage of each entry.
-std::string stage_table(const Results& results) {
+std::string stage_table(const Results& results, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {{"workers", "schedule", "stage", "groups", "forward ms",
                                                  "backward ms", "bubble ms", "channel ms", "passes end ms",
                                                  "end ms"}};
@@ -293,10 +382,15 @@ std::string stage_table(const Results& results) {
                       ms(stage.bubble_us), ms(stage.communication_us), ms(stage.passes_end_us),
                       ms(stage.end_us)});
   if (rows.size() == 1) return "";
-  return '\n' + core::aligned(rows, {1}) +
+  return '\n' +
+         fitted_table(rows, width,
+                      {.left = {1},
+                       .name = 1,
+                       .unit = " ms",
+                       .columns = {"passes end", "channel", "groups"},
+                       .complete = "--json"}) +
          "bubble = waiting for other stages if collectives took no time; exposed = what collectives add to "
-         "the "
-         "passes of all stages\n";
+         "the passes of all stages\n";
 }
 
 /// One line per entry whose workers differ.
@@ -404,69 +498,6 @@ std::vector<std::string> without_folders(std::vector<std::string> names) {
   return count(out) == count(names) ? out : names;
 }
 
-namespace {
-
-using Rows = std::vector<std::vector<std::string>>;
-
-bool fits(const std::string& table, std::size_t width) {
-  std::istringstream lines(table);
-  for (std::string line; std::getline(lines, line);)
-    if (line.size() > width) return false;
-  return true;
-}
-
-/// Puts what is too long of the names in this column into rows of its own, below; they are cut at a space
-/// where there is one.
-Rows with_continued_names(const Rows& rows, std::size_t column, std::size_t width) {
-  constexpr std::string_view kIndent = "  ";
-  constexpr std::size_t kMaxCharacter = 4;
-  Rows out;
-  for (const std::vector<std::string>& row : rows) {
-    out.push_back(row);
-    while (out.back()[column].size() > width) {
-      std::string& name = out.back()[column];
-      const std::size_t space = name.rfind(' ', width);
-      const bool has_space = space != std::string::npos && space > kIndent.size();
-      std::size_t end = has_space ? space : width;
-      while (!has_space && end > width - kMaxCharacter && (name[end] & 0xc0) == 0x80) --end;  // amid UTF-8
-      std::string rest = name.substr(end + (has_space ? 1 : 0));
-      name.resize(end);
-      out.emplace_back(row.size())[column] = std::string(kIndent) + rest;
-    }
-  }
-  return out;
-}
-
-/// The table; where it does not fit that width, first without the units, then without columns, with a line
-/// that says so, and at last with long names of schedules on several lines.
-std::string fitted_table(Rows rows, std::size_t width) {
-  const auto text = [&] { return core::aligned(rows, {1, rows.front().size() - 1}); };
-  constexpr std::string_view kUnit = " ms";
-  if (width == 0 || fits(text(), width)) return text();
-  std::vector<std::string_view> left_out;
-  for (std::string& title : rows.front())
-    if (title.ends_with(kUnit)) title.resize(title.size() - kUnit.size());
-  for (const std::string_view column : {"speedup", "channel"}) {
-    if (fits(text(), width)) break;
-    const auto at = std::find(rows.front().begin(), rows.front().end(), column) - rows.front().begin();
-    for (std::vector<std::string>& row : rows) row.erase(row.begin() + at);
-    left_out.push_back(column);
-  }
-  constexpr std::size_t kSchedule = 1;
-  constexpr std::size_t kMinName = 12;
-  const Rows whole = rows;
-  std::size_t longest = 0;
-  for (const std::vector<std::string>& row : whole) longest = std::max(longest, row[kSchedule].size());
-  longest = std::min(longest, width);
-  while (longest > kMinName && !fits(text(), width)) rows = with_continued_names(whole, kSchedule, --longest);
-  return fmt::format("{}times in ms{}\n", text(),
-                     left_out.empty() ? ""
-                                      : fmt::format("; a wider terminal or --csv shows {}, too",
-                                                    fmt::join(left_out, " and ")));
-}
-
-}  // namespace
-
 std::string results_table(Results results, std::size_t width) {
   std::vector<std::string> names;
   for (const Entry& entry : results.entries) names.push_back(entry.schedule);
@@ -483,7 +514,12 @@ std::string results_table(Results results, std::size_t width) {
                     fmt::format("{:.1f}", p.throughput_samples_per_s), fmt::format("{:.2f}", p.speedup),
                     fmt::format("{:.1f} %", 100 * p.scaling_efficiency), std::string(marks[i])});
   }
-  std::string out = fitted_table(std::move(rows), width);
+  std::string out = fitted_table(std::move(rows), width,
+                                 {.left = {1, rows.front().size() - 1},
+                                  .name = 1,
+                                  .unit = " ms",
+                                  .columns = {"speedup", "channel"},
+                                  .complete = "--csv"});
   out += has_stages(results) ? "iteration = forward + backward + bubble"
                              : "iteration = forward + backward + coding";
   const bool has_channel = out.find("channel") < out.find('\n');
@@ -491,8 +527,8 @@ std::string results_table(Results results, std::size_t width) {
       " + exposed communication + update + unoverlapped input (or an overlapped input that takes longer)\n";
   out += has_channel ? "channel = communication, hidden or not; * fastest" : "* fastest";
   out += std::ranges::count(marks, "=") > 0 ? "; = not told apart: their 95 % intervals overlap\n" : "\n";
-  return out + stage_table(results) + memory_table(results) + interval_lines(results) +
-         worker_lines(results) + what_if_table(results) + job_table(results);
+  return out + stage_table(results, width) + memory_table(results, width) + interval_lines(results) +
+         worker_lines(results) + what_if_table(results, width) + job_table(results, width);
 }
 
 std::string plan_table(const planner::PlanFile& plan) {

@@ -2,6 +2,7 @@
 
 #include "planner/scenarios/results_text.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -114,6 +115,67 @@ TEST_CASE("results: the table leaves out units, then speedup, then channel, wher
         "times in ms; a wider terminal or --csv shows speedup and channel, too\n");
   CHECK(results_table(example(), 79).find("\nchannel = ") == std::string::npos);
   CHECK(results_table(example(), 200).find("\nchannel = ") != std::string::npos);
+}
+
+/// The tables of an entry with stages, memory, what-ifs and a job, without the sentences around them.
+std::vector<std::string> other_tables(std::size_t width) {
+  Results results = example();
+  results.entries.resize(1);
+  Entry& entry = results.entries.front();
+  planner::MemoryPeak memory;
+  memory.bytes.fill(123'456'789'000);
+  memory.has_activations = true;
+  entry.memory = memory;
+  entry.stages = {{.stage = 0,
+                   .groups = 12,
+                   .forward_us = 1234567,
+                   .backward_us = 2345678,
+                   .bubble_us = 123456,
+                   .communication_us = 34567,
+                   .passes_end_us = 3456789,
+                   .end_us = 3456789,
+                   .memory = memory}};
+  entry.what_if = {{.change = "bandwidth=2,startup=3,compute=4", .metrics = entry.metrics}};
+  results.jobs = {
+      {.workers = 1024,
+       .phases = {{.name = "the first phase", .schedule = "wfbp optimal two_level", .epochs = 90}},
+       .seconds = 12,
+       .cost = 3.5}};
+  std::vector<std::string> out;
+  std::string text = results_table(results, width);
+  for (std::size_t at = 0; (at = text.find("\n\n", at)) != std::string::npos;) {
+    at += 2;
+    out.push_back(text.substr(at, text.find("\n\n", at) - at));
+  }
+  REQUIRE(out.size() == 4);
+  return out;
+}
+
+TEST_CASE("results: the other tables leave out columns, too, and say which") {
+  const std::vector<std::string> whole = other_tables(0);
+  const std::vector<std::string> narrow = other_tables(80);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CAPTURE(narrow[i]);
+    std::size_t longest = 0;
+    for (std::size_t at = 0; at < narrow[i].size(); at = narrow[i].find('\n', at) + 1) {
+      const std::size_t end = narrow[i].find('\n', at);
+      const std::string line = narrow[i].substr(at, end - at);
+      if (line.starts_with("workers") || line.starts_with("      4") || line.starts_with("   1024"))
+        longest = std::max(longest, line.size());
+      if (end == std::string::npos) break;
+    }
+    CHECK(longest <= 80);
+    CHECK(longest >= 60);
+  }
+  CAPTURE(narrow[0] + narrow[1] + narrow[3]);
+  CHECK(whole[0].find("groups  forward ms  backward ms") != std::string::npos);
+  CHECK(narrow[0].find("times in ms; a wider terminal or --json shows passes end, too") != std::string::npos);
+  CHECK(narrow[1].find(
+            "a wider terminal or --json shows master, at ms, buffers, gathered and gradients, too") !=
+        std::string::npos);
+  CHECK(narrow[3].find(
+            "a wider terminal or --json shows first epoch ms, iterations an epoch and epochs, too") !=
+        std::string::npos);
 }
 
 TEST_CASE("results: schedules are shown without the folders of their files, where the names stay distinct") {
