@@ -83,41 +83,6 @@ void add(std::string_view word, const core::Profile& profile, Change& change) {
   }
 }
 
-core::Profile changed(const core::Profile& profile, const Change& change) {
-  core::Profile out = core::scaled(change.has_launch_waits ? profile : core::without_launch_waits(profile),
-                                   1 / change.compute);
-  for (core::ProfileLayer& layer : out.layers) {
-    const auto& names = change.free_layers;
-    if (std::find(names.begin(), names.end(), layer.name) == names.end()) continue;
-    layer.forward_us = layer.backward_us = 0;
-    layer.forward_device_us = layer.backward_device_us = std::nullopt;
-    if (layer.forward_host_us) layer.forward_host_us = layer.backward_host_us = 0;
-    layer.forward_spread_us = layer.backward_spread_us = std::nullopt;
-    for (core::ProfileTensor& tensor : layer.tensors)
-      if (tensor.backward_us) tensor.backward_us = 0;
-  }
-  return out;
-}
-
-Conditions changed(Conditions conditions, const Change& change) {
-  conditions.optimizer_us /= change.compute;
-  conditions.lars_us /= change.compute;
-  conditions.lamb_us /= change.compute;
-  if (!change.has_stragglers) {
-    conditions.stragglers.clear();
-    conditions.links.slow.clear();
-    conditions.waiting_us = 0;
-  }
-  if (!change.has_jitter) {
-    conditions.jitter = {};
-    conditions.links.sigma = 0;
-  }
-  if (!change.has_failures) conditions.failures.clear();
-  if (conditions.topology)
-    conditions.topology = cluster::scaled(*conditions.topology, 1 / change.startup, 1 / change.bandwidth);
-  return conditions;
-}
-
 CodeCost changed(const CodeCost& cost, const Change& change) { return sped_up(cost, change.compute); }
 
 std::vector<TransferCost> changed(const std::vector<TransferCost>& transfers, const Setting& setting,
@@ -149,14 +114,49 @@ Change read_change(std::string_view text, const core::Profile& profile) {
   }
 }
 
+core::Profile with_change(const core::Profile& profile, const Change& change) {
+  core::Profile out = core::scaled(change.has_launch_waits ? profile : core::without_launch_waits(profile),
+                                   1 / change.compute);
+  for (core::ProfileLayer& layer : out.layers) {
+    const auto& names = change.free_layers;
+    if (std::find(names.begin(), names.end(), layer.name) == names.end()) continue;
+    layer.forward_us = layer.backward_us = 0;
+    layer.forward_device_us = layer.backward_device_us = std::nullopt;
+    if (layer.forward_host_us) layer.forward_host_us = layer.backward_host_us = 0;
+    layer.forward_spread_us = layer.backward_spread_us = std::nullopt;
+    for (core::ProfileTensor& tensor : layer.tensors)
+      if (tensor.backward_us) tensor.backward_us = 0;
+  }
+  return out;
+}
+
+Conditions with_change(Conditions conditions, const Change& change) {
+  conditions.optimizer_us /= change.compute;
+  conditions.lars_us /= change.compute;
+  conditions.lamb_us /= change.compute;
+  if (!change.has_stragglers) {
+    conditions.stragglers.clear();
+    conditions.links.slow.clear();
+    conditions.waiting_us = 0;
+  }
+  if (!change.has_jitter) {
+    conditions.jitter = {};
+    conditions.links.sigma = 0;
+  }
+  if (!change.has_failures) conditions.failures.clear();
+  if (conditions.topology)
+    conditions.topology = cluster::scaled(*conditions.topology, 1 / change.startup, 1 / change.bandwidth);
+  return conditions;
+}
+
 Metrics what_if(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,
                 const Change& change) {
-  const core::Profile profile = changed(*setting.workload.profile, change);
+  const core::Profile profile = with_change(*setting.workload.profile, change);
   const core::Network network =
       core::scaled(with_derived(*setting.network, setting.costs.workers(), setting.costs.algorithm()),
                    1 / change.startup, 1 / change.bandwidth);
   const Setting then(profile, network, setting.costs.workers(), setting.costs.algorithm(),
-                     changed(setting.conditions, change));
+                     with_change(setting.conditions, change));
   return summarize(
       then, simulate_groups(then, schedule, plan.groups, changed(plan.transfers, then, change), false));
 }

@@ -31,6 +31,10 @@ struct Change {
 /// `layer=NAME` (free). Throws InputError that names the option `--what-if`.
 Change read_change(std::string_view text, const core::Profile& profile);
 
+/// The profile and the conditions under the change.
+core::Profile with_change(const core::Profile& profile, const Change& change);
+Conditions with_change(Conditions conditions, const Change& change);
+
 /// Metrics of the plan's groups under the change. Selective compression decides again which groups to encode.
 /// Throws Unsupported if nothing is left to simulate.
 Metrics what_if(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,

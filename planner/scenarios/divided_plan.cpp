@@ -13,6 +13,7 @@
 #include "core/json_text.hpp"
 #include "core/limits.hpp"
 #include "core/printable.hpp"
+#include "core/scaled.hpp"
 #include "core/text_table.hpp"
 #include "planner/advise/make_plan.hpp"
 #include "planner/job/registry.hpp"
@@ -252,6 +253,27 @@ std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 ParallelRun run_divided(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
   return planner::run_parallel(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
                                scenario.conditions, schedule, *scenario.parallel);
+}
+
+planner::Metrics what_if_divided(const Scenario& scenario, const Schedule& schedule, const ParallelRun& run,
+                                 const planner::Change& change) {
+  if (!change.free_layers.empty() && scenario.parallel->stages.forward_us)
+    throw core::Unsupported("no layer= where parallel.stages states the times of parts", "one");
+  Scenario then = scenario;
+  then.profile = planner::with_change(scenario.profile, change);
+  then.conditions = planner::with_change(scenario.conditions, change);
+  then.network = core::scaled(scenario.network, 1 / change.startup, 1 / change.bandwidth);
+  planner::Stages& stages = then.parallel->stages;
+  stages.layers.clear();
+  for (const core::Profile& part : run.job->profiles)
+    stages.layers.push_back(static_cast<std::int64_t>(part.layers.size()));
+  stages.p2p_us /= change.bandwidth;
+  for (std::optional<double>* us : {&stages.forward_us, &stages.backward_us})
+    if (*us) **us /= change.compute;
+  GroupsByPart groups;
+  for (const planner::ModelPart& part : run.parts)
+    for (const PartGroups& each : part.groups) groups[part_name(each.workload)] = each.groups;
+  return run_divided(then, run.metrics.workers, with_groups(schedule, std::move(groups))).metrics;
 }
 
 DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,

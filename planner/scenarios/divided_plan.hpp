@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/field.hpp"
+#include "planner/advise/what_if.hpp"
 #include "planner/emit/emit.hpp"
 #include "planner/parallel/run.hpp"
 #include "planner/plan/plan_file.hpp"
@@ -34,6 +35,11 @@ struct DividedPlan {
 /// Runs a scenario with the key `parallel`. Throws core::Unsupported.
 planner::ParallelRun run_divided(const Scenario& scenario, std::int64_t workers,
                                  const planner::Schedule& schedule);
+
+/// Metrics of the same groups and parts of the model as in the run, under the change; messages between stages
+/// change with the bandwidth. Throws core::Unsupported.
+planner::Metrics what_if_divided(const Scenario& scenario, const planner::Schedule& schedule,
+                                 const planner::ParallelRun& run, const planner::Change& change);
 
 /// Plans a scenario with the key `parallel`. `emit` is empty, or names a framework: each part is then priced
 /// in the whole job. Throws InputError for frameworks that know no stages.

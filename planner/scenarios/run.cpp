@@ -83,13 +83,14 @@ class Warnings {
   std::vector<planner::Warning> all_;
 };
 
-std::vector<Changed> changed(const Setting& setting, const Schedule& schedule,
-                             const planner::CommunicationPlan& plan,
-                             const std::vector<planner::Change>& changes) {
+/// `metrics` returns those of a schedule under one change.
+template <typename MetricsUnder>
+std::vector<Changed> changed(const Schedule& schedule, const std::vector<planner::Change>& changes,
+                             const MetricsUnder& metrics) {
   std::vector<Changed> out;
   for (const planner::Change& change : changes) {
     try {
-      out.push_back({.change = change.text, .metrics = planner::what_if(setting, schedule, plan, change)});
+      out.push_back({.change = change.text, .metrics = metrics(change)});
     } catch (const planner::NeverEnds& problem) {
       throw planner::NeverEnds(
           fmt::format("with --what-if '{}': {}", core::printable(change.text), problem.what()));
@@ -205,10 +206,13 @@ Entry entry_of(const Schedule& schedule, const planner::Metrics& metrics) {
 }
 
 Entry entry_of_stages(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
-                      Warnings& warnings) {
+                      const std::vector<planner::Change>& changes, Warnings& warnings) {
   planner::ParallelRun run = run_divided(scenario, workers, schedule);
   warnings.add(run.warnings);
   Entry out = entry_of(schedule, run.metrics);
+  out.what_if = changed(schedule, changes, [&](const planner::Change& change) {
+    return what_if_divided(scenario, schedule, run, change);
+  });
   out.stages = std::move(run.stages);
   for (const planner::StageMetrics& stage : out.stages) {
     if (!stage.memory) continue;
@@ -234,8 +238,6 @@ std::optional<Entry> entry_at_once(const Setting& setting, const Schedule& sched
 }  // namespace
 
 Results run(const Scenario& scenario, const RunOptions& options) {
-  if (scenario.parallel && !options.changes.empty())
-    throw core::InputError("--what-if: expected a scenario without the key parallel, got one with it");
   Results results = {.scenario = scenario.name, .warnings = {}, .entries = {}, .jobs = {}};
   Warnings warnings;
   const std::size_t total = scenario.workers.size() * scenario.schedules.size();
@@ -247,7 +249,7 @@ Results run(const Scenario& scenario, const RunOptions& options) {
     for (const Schedule& schedule : scenario.schedules) {
       supported(scenario, workers, schedule, [&] {
         if (scenario.parallel) {
-          results.entries.push_back(entry_of_stages(scenario, workers, schedule, warnings));
+          results.entries.push_back(entry_of_stages(scenario, workers, schedule, options.changes, warnings));
           return;
         }
         const Setting& setting = settings.of(schedule);
@@ -262,7 +264,9 @@ Results run(const Scenario& scenario, const RunOptions& options) {
                                                          [&](std::int64_t done) { tell(done, samples); });
         Entry& entry = results.entries.emplace_back(entry_of(schedule, run.metrics));
         entry.by_worker = planner::report_workers(setting, run);
-        entry.what_if = changed(setting, schedule, run, options.changes);
+        entry.what_if = changed(schedule, options.changes, [&](const planner::Change& change) {
+          return planner::what_if(setting, schedule, run, change);
+        });
         entry.interval = std::move(interval);
         entry.memory = memory_peak(setting, schedule, run, warnings);
       });

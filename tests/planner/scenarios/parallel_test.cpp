@@ -52,6 +52,34 @@ TEST_CASE("scenario: stages have a table and a list of their own") {
   CHECK(scenarios::results_json(results).find(R"("passes_end_us": 7.0)") != std::string::npos);
 }
 
+// F1 0-1 F2 1-2 B1 4-6 B2 7-9, and an all-reduce of 2 (3 + 20 bytes * 0.1) = 10 us
+TEST_CASE("scenario: what-ifs of a job with stages keep its parts and groups") {
+  const auto under = [](const std::string& change, const std::string& members = R"(, "schedules": ["wfbp"])",
+                        const std::string& stages = "") {
+    const scenarios::Scenario scenario = read(
+        members,
+        fmt::format(R"({{"pipeline": 2, "stages": {{"schedule": "1f1b", "micro_batches": 2{}}}}})", stages));
+    scenarios::RunOptions options;
+    options.changes = {planner::read_change(change, scenario.profile)};
+    return scenarios::run(scenario, options).entries.front().what_if.front().metrics.iteration_us;
+  };
+  CHECK(under("bandwidth=2") == 9 + 8);
+  CHECK(under("startup=2") == 9 + 7);
+  CHECK(under("network=2") == 9 + 5);
+  CHECK(under("compute=2") == 4.5 + 10);
+  // messages of 1 us: 19 us as in 3 passes, 3 messages and an all-reduce; each message takes half as long
+  const std::string messages = R"(, "p2p_us": 2)";
+  const double now = under("bandwidth=1", R"(, "schedules": ["wfbp"])", messages);
+  CHECK(now == under("compute=1", R"(, "schedules": ["wfbp"])", messages));
+  CHECK(under("bandwidth=2", R"(, "schedules": ["wfbp"])", messages) < now - 2);
+  CHECK(under("compute=2", R"(, "schedules": ["wfbp"], "update": {"optimizer_us": 4})") == 4.5 + 10 + 2);
+  CHECK_THROWS_WITH_AS(
+      under("layer=a", R"(, "schedules": ["wfbp"])", R"(, "forward_us": 1, "backward_us": 2)"),
+      "--what-if: expected no layer= where parallel.stages states the times of parts, got one "
+      "with 'layer=a' (schedule 'wfbp')",
+      core::InputError);
+}
+
 TEST_CASE("scenario: every stage has a plan, whose workers are those of its data group") {
   const scenarios::Scenario scenario = read(R"(, "schedules": ["wfbp"])");
   const scenarios::DividedPlan found = scenarios::divided_plan(scenario, 4, scenario.schedules.front(), "");
