@@ -29,7 +29,6 @@ void check_conditions(const Conditions& conditions) {
   if (conditions.fidelity != Fidelity::closed) refuse("fidelity closed", "another", "/fidelity");
   if (conditions.lars_us > 0 || conditions.lamb_us > 0)
     refuse("optimizer_us alone", "lars_us or lamb_us", "/update");
-  if (conditions.memory && conditions.memory->cap_bytes) refuse("no cap_bytes", "one", "/memory/cap_bytes");
   if (conditions.accumulation_steps > 1)
     refuse("micro_batches in parallel.stages", "accumulation_steps", "/accumulation_steps");
 }

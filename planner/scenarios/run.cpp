@@ -173,26 +173,18 @@ std::int64_t samples_for(const Setting& setting, const Schedule& schedule, const
   return 0;
 }
 
-void warn_of_activations(const planner::MemoryPeak& peak, Warnings& warnings) {
-  const std::string text =
+/// Warns where the profile does not say what activations take, and where the peak is above the scenario's
+/// cap. `where` names the run, and the stage if there is one.
+void warn_of_memory(const Scenario& scenario, const planner::MemoryPeak& peak, const std::string& where,
+                    Warnings& warnings) {
+  const std::string left_out =
       "memory: activations are left out, as not every layer of the profile has activation_bytes";
-  if (!peak.has_activations) warnings.add({{.subject = text, .weight = 0, .text = text}});
-}
-
-/// The peak of a worker's memory, if the scenario asks for it.
-std::optional<planner::MemoryPeak> memory_peak(const Setting& setting, const Schedule& schedule,
-                                               const planner::Run& run, Warnings& warnings) {
-  if (!setting.conditions.memory) return {};
-  const planner::MemoryPeak peak = planner::memory_of(setting, run, run.timeline).peak;
-  warn_of_activations(peak, warnings);
-  const std::optional<std::int64_t> cap = setting.conditions.memory->cap_bytes;
-  if (cap && planner::total(peak.bytes) > *cap) {
-    const std::string text = fmt::format(
-        "{} workers, schedule '{}': a worker holds {} bytes, more than the {} of memory.cap_bytes",
-        setting.costs.workers(), schedule.name, planner::total(peak.bytes), *cap);
-    warnings.add({{.subject = text, .weight = 0, .text = text}});
-  }
-  return peak;
+  if (!peak.has_activations) warnings.add({{.subject = left_out, .weight = 0, .text = left_out}});
+  const std::optional<std::int64_t> cap = scenario.conditions.memory->cap_bytes;
+  if (!cap || planner::total(peak.bytes) <= *cap) return;
+  const std::string text = fmt::format("{}: a worker holds {} bytes, more than the {} of memory.cap_bytes",
+                                       where, planner::total(peak.bytes), *cap);
+  warnings.add({{.subject = text, .weight = 0, .text = text}});
 }
 
 Entry entry_of(const Schedule& schedule, const planner::Metrics& metrics) {
@@ -216,7 +208,9 @@ Entry entry_of_stages(const Scenario& scenario, std::int64_t workers, const Sche
   out.stages = std::move(run.stages);
   for (const planner::StageMetrics& stage : out.stages) {
     if (!stage.memory) continue;
-    warn_of_activations(*stage.memory, warnings);
+    warn_of_memory(scenario, *stage.memory,
+                   fmt::format("{} workers, schedule '{}', stage {}", workers, schedule.name, stage.stage),
+                   warnings);
     if (!out.memory || planner::total(stage.memory->bytes) > planner::total(out.memory->bytes))
       out.memory = stage.memory;
   }
@@ -268,7 +262,11 @@ Results run(const Scenario& scenario, const RunOptions& options) {
           return planner::what_if(setting, schedule, run, change);
         });
         entry.interval = std::move(interval);
-        entry.memory = memory_peak(setting, schedule, run, warnings);
+        if (scenario.conditions.memory) {
+          entry.memory = planner::memory_of(setting, run, run.timeline).peak;
+          warn_of_memory(scenario, *entry.memory,
+                         fmt::format("{} workers, schedule '{}'", workers, schedule.name), warnings);
+        }
       });
       tell(0, 0);
     }
