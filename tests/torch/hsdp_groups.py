@@ -269,6 +269,7 @@ def collectives_said(line, emission):
     for group in emission["groups"]:
         of_group = [shapes[next(names)] for _ in range(group["tensors"])]
         padding.append(sum(padded_elements(shape) - math.prod(shape) for shape in of_group))
+        check("emission", "bytes of padding", group.get("padding_bytes", 0), 4 * padding[-1])
     out = {"all_gather": [], "all_reduce": []}
     for event in emission["timeline"]:
         kind = task_of(event)
@@ -321,6 +322,20 @@ def check_waits(name, events, timeline):
     check(name, "tasks of the timeline that did not run", [kind for kind, left in slices.items() if left], [])
 
 
+def check_gathers(name, line, emission, events):
+    """Under the first forward pass a group may be gathered once the group before those that are gathered ahead runs,
+    one sooner than in the timeline."""
+    place, names = {}, iter(line["names"])
+    for number, group in enumerate(emission["groups"]):
+        for _ in range(group["tensors"]):
+            place[next(names).rpartition(".")[0]] = len(emission["groups"]) - 1 - number
+    ran = {e["number"]: place[e["kind"].split()[1]] for e in events if e["kind"].startswith("forward")}
+    gathers = [e for e in events if e["kind"] == "all_gather"][:len(emission["groups"])]
+    after = [max((ran[number] for number in e["after"] if number in ran), default=-1) for e in gathers]
+    check(name, "last group whose compute is before each all-gather", after,
+          [max(i - emission["prefetch"] - 2, -1) for i in range(len(after))])
+
+
 def check_case(seed, line, emission, result):
     name = f"seed {seed}"
     emitted, package = result
@@ -331,6 +346,7 @@ def check_case(seed, line, emission, result):
         check(name, f"collectives, {way}", collectives_made(events), said)
         check_issue(name, emission, events)
         check_waits(f"{name}, {way}", events, emission["timeline"])
+        check_gathers(f"{name}, {way}", line, emission, events)
 
 
 def main():
