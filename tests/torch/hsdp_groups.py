@@ -7,7 +7,8 @@ PROGRAM is build/fusewise. Random chains of linear layers get random plans for s
 text is executed on four ranks, and fsdp2() of the package is given the same plans. Their collectives are compared with
 those of the simulated timeline: groups of ranks, order, bytes and types. PyTorch's streams of the CPU, which do nothing,
 are replaced by ones that remember what waits for what; with the simulated durations this gives the times at which tasks
-would begin on a GPU whose host is never late, which have to be those of the timeline, too.
+would begin on a GPU whose host is never late. They have to be those of the timeline, but for all-gathers, which may only
+begin later there.
 """
 
 import copy
@@ -352,7 +353,7 @@ def check_case(seed, line, emission, result):
 def main():
     emissions, release = two_ranks.run(__doc__, 30, DEADLINE_S, case, results_on_rank, check_case, WORLD, told_of_all)
     print(f"{len(emissions)} random models and plans: FSDP2 of PyTorch {release} on a mesh of two dimensions runs the collectives "
-          f"of the timeline, and waits for them as simulated")
+          f"of the timeline, and waits as simulated; only all-gathers may begin sooner")
 
 
 if __name__ == "__main__":
