@@ -252,22 +252,41 @@ TEST_CASE("emit: frozen weights are not taken for tied ones, and only FSDP wants
         R"([["t.wte","t.wpe"],["t.h","t.ln"]])");
 }
 
-TEST_CASE("emit: FSDP says what of the job was priced, and what was read and not run") {
+TEST_CASE("emit: FSDP says what of the job was priced") {
   Planned planned(five_tensors(), of_counts({2, 3}), R"({"pipeline": "sharded", "scatters_in_flight": 3})");
   planned.plan.workers = 4;
-  const ordered_json flat = planned.emit("fsdp").json;
-  CHECK(
-      flat["priced_as"].get<std::string>().ends_with(", which waits while 3 reduce-scatters are in flight"));
-  REQUIRE(flat["read_only"].size() == 2);
-  CHECK(flat["read_only"][1].get<std::string>().starts_with("set_reduce_scatter_max_input_buffers()"));
+  const Emission flat = planned.emit("fsdp");
+  CHECK(flat.json["priced_as"].get<std::string>().ends_with(
+      ", which waits while 3 reduce-scatters are in flight"));
+  CHECK(flat.text.find("\nmodel.set_reduce_scatter_max_input_buffers(3)") != std::string::npos);
   planned.plan.options = {.scatters_in_flight = 1, .shard_workers = 2};
   const Emission hybrid = planned.emit("fsdp");
   CHECK(hybrid.json["priced_as"].get<std::string>().ends_with(
       ", which waits for the reduce-scatter before; each worker's share is then all-reduced between the "
       "shard groups, beside the reduce-scatters that follow"));
-  REQUIRE(hybrid.json["read_only"].size() == 2);
-  CHECK(hybrid.text.find("# Read, not run: a mesh of two dimensions, and the all-reduce between its shard "
-                         "groups.\n") != std::string::npos);
+  CHECK(hybrid.text.find("set_reduce_scatter_max_input_buffers") == std::string::npos);
+}
+
+// Of 3 x 4 and 5 elements, 68 bytes, two workers get 2 x 4 and 3 each, four get 1 x 4 and 2 each.
+TEST_CASE("emit: FSDP says by how much tensors are padded for the workers of a shard group") {
+  core::Profile profile = support::named({{"a.weight", 12}, {"b.weight", 5}});
+  const Scene unknown(profile, support::pair_of(20, 0.1));
+  CHECK_FALSE(Planned(unknown, of_counts({1, 1})).emit("fsdp").json["groups"][0].contains("padding_bytes"));
+  profile.layers[0].tensors[0].shape = {3, 4};
+  profile.layers[1].tensors[0].shape = {5};
+  const Scene scene(profile, support::pair_of(20, 0.1));
+  Planned planned(scene, of_counts({1, 1}), support::of_pipeline("sharded"));
+  planned.plan.workers = 4;
+  const ordered_json flat = planned.emit("fsdp").json;
+  CHECK(flat["groups"].dump() ==
+        R"([{"tensors":1,"bytes":20,"padding_bytes":12},{"tensors":1,"bytes":48,"padding_bytes":16}])");
+  CHECK(
+      flat["notes"][0] ==
+      "The first dimension of each tensor is padded to a multiple of 4: collectives carry 41.2 % more bytes, "
+      "which is not priced.");
+  planned.plan.options.shard_workers = 2;
+  CHECK(planned.emit("fsdp").json["groups"].dump() ==
+        R"([{"tensors":1,"bytes":20,"padding_bytes":4},{"tensors":1,"bytes":48,"padding_bytes":16}])");
 }
 
 }  // namespace

@@ -344,8 +344,11 @@ fully_shard(model, reshard_after_forward=False)
 # backward pass; under that its gradients are reduce-scattered, for which backward waits for the
 # reduce-scatter before.
 # Verified: PyTorch 2.13 made such groups, and their collectives ran in this order and in these
-# types, read back from two ranks over Gloo, which are one shard group.
-# Read, not run: streams, and so what waits for what on a GPU.
+# types, read back from two ranks over Gloo, and from four in two shard groups.
+# Verified: What its streams wait for, recorded on those four: compute, reduce-scatters and
+# all-reduces begin as priced, all-gathers may begin up to a group sooner.
+# Read, not run: streams of a GPU: those of CPUs, which do nothing, were replaced by ones that
+# record waits.
 # Does not split the parameters that one module owns.
 # Does not all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's
 # pipeline.
@@ -373,9 +376,10 @@ fully_shard(model, reshard_after_forward=False)
   "notes": ["Module names are the tensors' without their last part."],
   "priced_as": "the parameters of a group are gathered under the forward pass and kept until the last backward pass; under that its gradients are reduce-scattered, for which backward waits for the reduce-scatter before",
   "verified": [
-    "PyTorch 2.13 made such groups, and their collectives ran in this order and in these types, read back from two ranks over Gloo, which are one shard group."
+    "PyTorch 2.13 made such groups, and their collectives ran in this order and in these types, read back from two ranks over Gloo, and from four in two shard groups.",
+    "What its streams wait for, recorded on those four: compute, reduce-scatters and all-reduces begin as priced, all-gathers may begin up to a group sooner."
   ],
-  "read_only": ["streams, and so what waits for what on a GPU."],
+  "read_only": ["streams of a GPU: those of CPUs, which do nothing, were replaced by ones that record waits."],
   "does_not": [
     "split the parameters that one module owns.",
     "all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's pipeline.",

@@ -22,7 +22,7 @@ from two_ranks import WORLD, check
 DEADLINE_S = 240
 
 
-def chain(rng):
+def chain(rng, multiple=2):
     """A nested nn.Sequential. Even widths: two ranks share every tensor without padding."""
     def nested(layers, depth):
         if depth == 0 or len(layers) < 2 or rng.random() < 0.3:
@@ -34,7 +34,7 @@ def chain(rng):
             out += [nn.Sequential(*nested(part, depth - 1))] if count > 1 else part
         return out
 
-    widths = [2 * rng.randint(1, 40) for _ in range(rng.randint(3, 12))]
+    widths = [multiple * rng.randint(1, 40) for _ in range(rng.randint(3, 12))]
     layers = [nn.Linear(a, b, bias=rng.random() < 0.7) for a, b in zip(widths, widths[1:])]
     return nn.Sequential(*nested(layers, 2)), widths[0]
 
@@ -118,21 +118,24 @@ class Recorder:
 
     def __init__(self):
         self.events, self.layers = [], 0
-        self.wrap("all_gather", ("all_gather_single", "all_gather_into_tensor"), gathered=True)
-        self.wrap("reduce_scatter", ("reduce_scatter_single", "reduce_scatter_tensor"), gathered=False)
-        self.wrap("all_reduce", ("all_reduce",), gathered=True)
+        self.wrap("all_gather", ("all_gather_single", "all_gather_into_tensor"))
+        self.wrap("reduce_scatter", ("reduce_scatter_single", "reduce_scatter_tensor"))
+        self.wrap("all_reduce", ("all_reduce",))
 
-    def wrap(self, kind, names, gathered):
+    def wrap(self, kind, names):
         name = next(name for name in names if hasattr(dist, name))
         real = getattr(dist, name)
 
         def call(*tensors, **options):
             whole = [t for t in (*tensors, *options.values()) if isinstance(t, torch.Tensor)]
             whole = max(whole, key=torch.Tensor.numel)
-            self.events.append([kind, whole.numel(), str(whole.dtype).removeprefix("torch."), self.layers])
+            self.add(kind, whole, [t for t in (*tensors, *options.values()) if isinstance(t, dist.ProcessGroup)])
             return real(*tensors, **options)
 
         setattr(dist, name, call)
+
+    def add(self, kind, whole, groups):
+        self.events.append([kind, whole.numel(), str(whole.dtype).removeprefix("torch."), self.layers])
 
     def watch(self, model):
         def ran(*_):

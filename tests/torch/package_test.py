@@ -452,7 +452,8 @@ def check_micro_batches():
     """
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
     cases = ((dict(pipeline="zero"), 4, 0), (dict(reshard_after_backward=False, kept_groups=4), 4, 0),
-             (dict(kept_groups=4), 4, 4), (dict(kept_groups=1, prefetch=2), 7, 7), (dict(), 8, 8),
+             (dict(kept_groups=4), 4, 4), (dict(kept_groups=1, prefetch=2), 7, 7), (dict(), 7, 7),
+             (dict(reshard_after_forward=True), 8, 8),
              (dict(pipeline="wfbp", target="fsdp"), 4, 0))
     for options, first, last in cases:
         start = Transformer()

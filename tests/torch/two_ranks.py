@@ -1,4 +1,4 @@
-"""The common part of tests that ask a framework on two ranks whether it does with an emission what the emission says.
+"""The common part of tests that ask a framework on two or more ranks whether it does with an emission what the emission says.
 
 The test calls itself again for each rank. Rank 0 writes `{"release": ..., "results": [...]}` with one result a case.
 """
@@ -20,13 +20,13 @@ def emissions_of(driver, lines, deadline_s):
     return [json.loads(answer) for answer in answers]
 
 
-def answer_of_ranks(lines, emissions, deadline_s):
+def answer_of_ranks(lines, emissions, deadline_s, world):
     with tempfile.TemporaryDirectory() as folder:
         cases, answer = os.path.join(folder, "cases.json"), os.path.join(folder, "answer.json")
         with open(cases, "w") as file:
             json.dump(list(zip(lines, emissions)), file)
         ranks = [subprocess.Popen([sys.executable, sys.argv[0], "--rank", str(rank), "--folder", folder],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(WORLD)]
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(world)]
         try:
             said = [rank.communicate(timeout=deadline_s)[1] for rank in ranks]
         finally:
@@ -38,8 +38,8 @@ def answer_of_ranks(lines, emissions, deadline_s):
             return json.load(file)
 
 
-def run(doc, seeds, deadline_s, case, results_on_rank, check_case):
-    """Runs the test from the command line, and returns the lines, their emissions and the framework's release.
+def run(doc, seeds, deadline_s, case, results_on_rank, check_case, world=WORLD, emissions_of=emissions_of):
+    """Runs the test from the command line, and returns the emissions and the framework's release.
 
     case(seed) is a line for the driver. results_on_rank(rank, store, cases) runs pairs of a line and its emission on
     one rank and returns the framework's release and the results. check_case(seed, line, emission, result) judges one.
@@ -56,7 +56,7 @@ def run(doc, seeds, deadline_s, case, results_on_rank, check_case):
         parser.error("expected the driver")
     lines = [case(seed) for seed in range(arguments.seeds)]
     emissions = emissions_of(arguments.driver, lines, deadline_s)
-    answer = answer_of_ranks(lines, emissions, deadline_s)
+    answer = answer_of_ranks(lines, emissions, deadline_s, world)
     for seed, (line, emission, result) in enumerate(zip(lines, emissions, answer["results"], strict=True)):
         check_case(seed, line, emission, result)
     return emissions, answer["release"]

@@ -102,7 +102,10 @@ const Target& target() {
       .behaves = behaves,
       .verified =
           {"PyTorch 2.13 made such groups, and their collectives ran in this order and in these types, read "
-           "back from two ranks over Gloo, which are one shard group."},
+           "back from two ranks over Gloo, and from four in two shard groups.",
+           "What its streams wait for, recorded on those four: compute, reduce-scatters and all-reduces "
+           "begin as "
+           "priced, all-gathers may begin up to a group sooner."},
       .does_not = {"split the parameters that one module owns.",
                    "all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's "
                    "pipeline.",
@@ -142,10 +145,29 @@ std::string policy(const EmitRequest& request) {
       request.reduce_type() == core::Dtype::float32 ? "" : "  # float32 doubles the bytes that are reduced");
 }
 
+/// The workers that hold all parameters together.
+std::int64_t workers_of_group(const EmitRequest& request, const Behaviour& behaviour) {
+  return std::min(request.plan.workers, behaviour.options.shard_workers.value_or(request.plan.workers));
+}
+
+/// The bytes that are added to a group's so that the first dimension of each tensor can be cut into as many
+/// equal parts. Tensors whose shapes are not known add none.
+std::int64_t padding_bytes(const Workload& workload, const Group& group, std::int64_t parts) {
+  std::int64_t elements = 0;
+  for (std::uint32_t i = group.begin; i < group.end; ++i) {
+    const Gradient& at = workload.gradients[i];
+    const core::ProfileTensor& tensor = workload.profile->layers[at.layer].tensors[at.tensor];
+    if (tensor.shape.empty()) continue;
+    const std::int64_t rows = tensor.shape.front();
+    elements += ((rows + parts - 1) / parts * parts - rows) * (tensor.elements / rows);
+  }
+  return elements * core::bytes_per_element(workload.profile->dtype);
+}
+
 /// The mesh of the plan's workers, unless all workers of the job are one shard group.
 std::optional<Mesh> mesh_of(const EmitRequest& request, const Behaviour& behaviour) {
   const std::int64_t workers = request.plan.workers;
-  const std::int64_t of_group = std::min(workers, behaviour.options.shard_workers.value_or(workers));
+  const std::int64_t of_group = workers_of_group(request, behaviour);
   if (request.division != nullptr)
     return group_mesh(*request.division, request.division->of_experts, of_group);
   if (of_group == workers) return {};
@@ -288,6 +310,31 @@ void note_tied(Report& report, const Tied& shared, bool would_reshard) {
     report.note("That group is priced as if it were released and gathered again for the layers around it.");
 }
 
+/// "The first dimension of each tensor is padded to a multiple of 512: collectives carry ..."
+void note_padding(Report& report, const ModuleGroups& made) {
+  const Workload& workload = report.request().workload;
+  const std::int64_t workers = workers_of_group(report.request(), report.behaviour());
+  std::int64_t more = 0;
+  for (const Group& group : made.groups) more += padding_bytes(workload, group, workers);
+  const double percent = 100 * static_cast<double>(more) / static_cast<double>(workload.bytes_before.back());
+  constexpr double kLeastShown = 0.05;
+  if (percent >= kLeastShown)
+    report.note(fmt::format(
+        "The first dimension of each tensor is padded to a multiple of {}: collectives carry {:.1f} % more "
+        "bytes, which is not priced.",
+        workers, percent));
+}
+
+/// The number of tensors and the bytes of each group, with those of its padding where there are any.
+ordered_json groups_json(const EmitRequest& request, const Behaviour& behaviour, const Groups& groups) {
+  ordered_json out = sizes_json(request.workload, groups);
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    if (const std::int64_t more =
+            padding_bytes(request.workload, groups[i], workers_of_group(request, behaviour)))
+      out[i]["padding_bytes"] = more;
+  return out;
+}
+
 void add_notes(Report& report, const ModuleGroups& made) {
   const std::vector<Wrap>& calls = made.calls;
   const auto joined =
@@ -304,6 +351,7 @@ void add_notes(Report& report, const ModuleGroups& made) {
                   [&](const Wrap& call) { return call.modules.front() == "" && reshards[call.group]; }))
     report.note(
         "FSDP gathers the group of `fully_shard(model)` when backward begins, not as late as is priced.");
+  note_padding(report, made);
   report.note_of_job("Module names are the tensors' without their last part.");
   if (const Division* division = report.request().division; division != nullptr) {
     if (division->pipeline > 1)
@@ -317,12 +365,8 @@ void add_notes(Report& report, const ModuleGroups& made) {
       report.note_of_job(
           "Meshes of experts made these groups on four ranks over Gloo, without the factor of gradients.");
   }
-  report.read_only("streams, and so what waits for what on a GPU.");
-  const PipelineOptions& options = report.behaviour().options;
-  if (options.scatters_in_flight.value_or(1) > 1)
-    report.read_only("set_reduce_scatter_max_input_buffers(), and how many reduce-scatters it allows.");
-  if (is_hybrid(report.request().plan, options))
-    report.read_only("a mesh of two dimensions, and the all-reduce between its shard groups.");
+  report.read_only(
+      "streams of a GPU: those of CPUs, which do nothing, were replaced by ones that record waits.");
   const PlanFile& plan = report.request().plan;
   if (plan.pipeline == "sharded" && plan.options.prefetch == 0U)
     report.note("FSDP gathers one group ahead; the plan gathers none.");
@@ -349,7 +393,7 @@ Emission emit_fsdp(const EmitRequest& request) {
   const Behaviour& behaviour = report.behaviour();
   const bool has_experts = request.division != nullptr && request.division->expert > 1;
   ordered_json json = {{"fully_shard", calls_json(made.calls)},
-                       {"groups", sizes_json(request.workload, made.groups)},
+                       {"groups", groups_json(request, behaviour, made.groups)},
                        {"reshards", reshards_of(behaviour, request.workload, made.groups)},
                        {"prefetch", behaviour.options.prefetch.value_or(1)},
                        {"scatters_in_flight", behaviour.options.scatters_in_flight.value_or(1)},

@@ -120,10 +120,11 @@ def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
     reshards = plan.get("reshard_after_forward", True) and plan["pipeline"] == "sharded"
     groups = _groups(model, plan)
     place = {p: number for number, group in enumerate(groups) for p in group}
+    kept = plan.get("kept_groups", 0 if "reshard_after_forward" in plan else 1)  # by default that which backward uses first
     units = {}
     tied = _tied_modules(model)
     for number, modules in _modules_of_groups(model, place, len(groups), tied):
-        is_released = number >= plan.get("kept_groups", 0) and not tied.intersection(modules)
+        is_released = number >= kept and not tied.intersection(modules)
         options = {"reshard_after_forward": reshards and is_released, **arguments}
         fully_shard(modules if len(modules) > 1 else modules[0], **options)
         units.setdefault(number, modules[0])
