@@ -157,6 +157,20 @@ void plan_parts(const Options& options, const scenarios::Scenario& scenario,
   print_for_people(scenarios::divided_plan_text(found));
 }
 
+/// The options of a scenario's schedule are easily taken for chosen where only the beginning of its name is
+/// given.
+void warn_of_longer_names(const std::string& given, const scenarios::Scenario& scenario) {
+  std::vector<std::string> longer;
+  for (const planner::Schedule& other : scenario.schedules) {
+    if (other.name == given) return;
+    if (other.name.starts_with(given + ' '))
+      longer.push_back(fmt::format("'{}'", core::printable(other.name)));
+  }
+  if (!longer.empty())
+    print_warnings({fmt::format("--schedule {}: the schedule of that name, not the scenario's {}",
+                                core::printable(given), fmt::join(longer, ", "))});
+}
+
 void plan(const Options& options) {
   const bool takes_parallel =
       options.target.empty() && !options.explain && !options.consider && !options.memory_front;
@@ -165,6 +179,7 @@ void plan(const Options& options) {
   const planner::Schedule schedule = options.memory_front && !options.has_schedule
                                          ? only_sharded_schedule(scenario)
                                          : chosen_schedule(options.schedule, scenario);
+  if (options.has_schedule) warn_of_longer_names(options.schedule, scenario);
   if (scenario.parallel) return plan_parts(options, scenario, schedule);
   if (options.consider) return consider(options, scenario, schedule);
   if (options.memory_front) return memory_front(options, scenario, schedule);

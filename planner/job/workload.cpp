@@ -50,4 +50,16 @@ Workload make_workload(const core::Profile& profile, double slowdown) {
   return workload;
 }
 
+std::int64_t padding_bytes(const Workload& workload, const Group& group, std::int64_t parts) {
+  std::int64_t elements = 0;
+  for (std::uint32_t i = group.begin; i < group.end; ++i) {
+    const Gradient& at = workload.gradients[i];
+    const core::ProfileTensor& tensor = workload.profile->layers[at.layer].tensors[at.tensor];
+    if (tensor.shape.empty()) continue;
+    const std::int64_t rows = tensor.shape.front();
+    elements += ((rows + parts - 1) / parts * parts - rows) * (tensor.elements / rows);
+  }
+  return elements * core::bytes_per_element(workload.profile->dtype);
+}
+
 }  // namespace planner

@@ -72,6 +72,10 @@ inline Payload payload_of_all(const Workload& workload) {
   return payload_between(workload, 0, workload.gradient_count());
 }
 
+/// The bytes that are added to a group's so that the first dimension of each tensor can be cut into as many
+/// equal parts, as FSDP2 does. Tensors whose shapes are not known add none.
+std::int64_t padding_bytes(const Workload& workload, const Group& group, std::int64_t parts);
+
 /// The parts of an iteration besides its layers and gradient collectives.
 struct Extras {
   sim::Time read{};         ///< input time, if not overlapped, and waiting for slower workers

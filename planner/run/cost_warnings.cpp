@@ -66,6 +66,26 @@ std::vector<Payload> payloads_that_travel(const Setting& setting, const Communic
   return out;
 }
 
+/// Adds a warning where FSDP2, which alone limits its reduce-scatters in flight, would pad tensors by much.
+void add_padding_warning(const Setting& setting, const CommunicationPlan& plan,
+                         std::vector<Warning>& warnings) {
+  constexpr double kLeastPercent = 1;
+  if (plan.program.sharding != Sharding::parameters || !plan.program.scatters_in_flight) return;
+  const std::int64_t workers = plan.transfers.front().workers();
+  std::int64_t more = 0;
+  for (const Group& group : plan.groups) more += padding_bytes(setting.workload, group, workers);
+  const double percent = 100 * static_cast<double>(more) / static_cast<double>(setting.workload.bytes());
+  if (percent < kLeastPercent) return;
+  warnings.push_back(
+      {.subject = "padding by FSDP2",
+       .weight = percent,
+       .text = fmt::format("FSDP2 pads the first dimension of each tensor to a multiple of {} workers "
+                           "and sends {:.0f} % more bytes, which are not simulated",
+                           workers, percent),
+       .workers = workers,
+       .also = "it pads less"});
+}
+
 }  // namespace
 
 std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPlan& plan) {
@@ -91,6 +111,7 @@ std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPl
       add_code_warnings(cost, payloads, out);
     }
   }
+  add_padding_warning(setting, plan, out);
   if (setting.extras.lars_gather > Time::zero()) {
     const double bytes = 4 * static_cast<double>(setting.workload.forward.size());
     note(setting.costs.of(CollectiveKind::all_gather));

@@ -511,4 +511,19 @@ TEST_CASE(
   CHECK(text.find(R"("plan":{"workers":64,"schedule":"fusewise")") != std::string::npos);
 }
 
+TEST_CASE("plan: a schedule whose name is the beginning of the scenario's is said to be another") {
+  const support::TemporaryFolder folder;
+  const std::string file = (folder.path() / "s.json").string();
+  core::write_file(file,
+                   R"({"format": "fusewise.scenario", "version": 1, "workers": 4, "profile": "resnet50-v100",
+    "network": "v100-10gbe", "schedules": ["wfbp", {"name": "hsdp", "shard_workers": 2}]})");
+  const std::string warning =
+      "--schedule hsdp: the schedule of that name, not the scenario's 'hsdp shard_workers 2'";
+  CHECK(support::run_program({"plan", file, "--schedule", "hsdp"}).err.find(warning) != std::string::npos);
+  CHECK(support::run_program({"plan", file, "--schedule", "hsdp shard_workers 2"}).err.find("--schedule") ==
+        std::string::npos);
+  CHECK(support::run_program({"plan", file, "--schedule", "wfbp"}).err.find("--schedule") ==
+        std::string::npos);
+}
+
 }  // namespace

@@ -50,6 +50,32 @@ std::string between(const Scene& scene, const std::string& schedule) {
   return support::stream(scene, scene.run(schedule_of(schedule)), Lowered::channel(1));
 }
 
+// Of 3 x 4 and 5 elements, 68 bytes, two workers get 2 x 4 and 3 each, four get 1 x 4 and 2 each.
+TEST_CASE("hsdp: what FSDP2 pads is warned of, for the workers of a shard group") {
+  core::Profile profile = support::named({{"a.weight", 12}, {"b.weight", 5}});
+  const auto warnings = [&](const char* schedule, std::int64_t workers) {
+    const core::Network network = nodes_of(2, kInside, kBetween, false);
+    const Setting setting(profile, network, workers, {}, {});
+    std::vector<std::string> out;
+    for (const Warning& warning : run(setting, schedule_of(schedule)).warnings)
+      if (warning.subject == "padding by FSDP2") out.push_back(warning.text);
+    return out;
+  };
+  CHECK(warnings(R"("fsdp2")", 4).empty());  // the shapes are not known
+  profile.layers[0].tensors[0].shape = {3, 4};
+  profile.layers[1].tensors[0].shape = {5};
+  CHECK(warnings(R"("fsdp2")", 4) ==
+        std::vector<std::string>{
+            "FSDP2 pads the first dimension of each tensor to a multiple of 4 workers and sends "
+            "41 % more bytes, which are not simulated"});
+  CHECK(warnings(R"({"name": "hsdp", "shard_workers": 2})", 4) ==
+        std::vector<std::string>{
+            "FSDP2 pads the first dimension of each tensor to a multiple of 2 workers and sends "
+            "29 % more bytes, which are not simulated"});
+  CHECK(warnings(R"("fsdp")", 4).empty());
+  CHECK(warnings(R"("ddp")", 4).empty());
+}
+
 // Between two nodes an all-reduce of half of a layer takes 2 x 2 us and M/2 x 0.1 us: 8 us of layer 2, 6 us
 // of layer 1. Of the next iteration the first gather is shown.
 //

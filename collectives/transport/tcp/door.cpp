@@ -27,12 +27,6 @@ void Strangers::add(std::string who) {
   if (named.size() < kMaxNamed) named.push_back(std::move(who));
 }
 
-void Strangers::add(const Strangers& others) {
-  count += others.count;
-  for (const std::string& who : others.named)
-    if (named.size() < kMaxNamed) named.push_back(who);
-}
-
 std::string text(const Strangers& strangers) {
   if (strangers.count == 0) return "";
   return fmt::format("{} of strangers {} dropped: {}{}",

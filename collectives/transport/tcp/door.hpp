@@ -19,7 +19,6 @@ struct Strangers {
   std::vector<std::string> named;  ///< address and reason of the first few
 
   void add(std::string who);
-  void add(const Strangers& others);
 };
 
 /// "2 connections of strangers were dropped: 10.0.0.9:4242 (...), 10.0.0.9:4243 (...)"; empty if there are

@@ -174,7 +174,6 @@ class Tcp::Links {
 
   std::uint32_t rank() const { return rank_; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(peers_.size()); }
-  const Process& process(std::uint32_t rank) const { return processes_.at(rank); }
   const std::string& strangers() const { return strangers_; }
 
   void send(std::uint32_t to, std::uint32_t tag, Bytes message) {
@@ -633,7 +632,6 @@ Tcp::~Tcp() { links_->fail("it ended without closing the connection"); }
 
 std::uint32_t Tcp::rank() const { return links_->rank(); }
 std::uint32_t Tcp::size() const { return links_->size(); }
-const Process& Tcp::process(std::uint32_t rank) const { return links_->process(rank); }
 void Tcp::send(std::uint32_t to, std::uint32_t tag, Bytes message) {
   links_->send(to, tag, std::move(message));
 }

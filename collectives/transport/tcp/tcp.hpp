@@ -47,7 +47,6 @@ class Tcp final : public Transport {
 
   /// Describes the connections of strangers that were dropped; empty if there were none.
   const std::string& strangers() const;
-  const Process& process(std::uint32_t rank) const;
 
   /// Throws if a rank has failed; for callers that compute for long.
   void check() const;

@@ -150,20 +150,6 @@ std::int64_t workers_of_group(const EmitRequest& request, const Behaviour& behav
   return std::min(request.plan.workers, behaviour.options.shard_workers.value_or(request.plan.workers));
 }
 
-/// The bytes that are added to a group's so that the first dimension of each tensor can be cut into as many
-/// equal parts. Tensors whose shapes are not known add none.
-std::int64_t padding_bytes(const Workload& workload, const Group& group, std::int64_t parts) {
-  std::int64_t elements = 0;
-  for (std::uint32_t i = group.begin; i < group.end; ++i) {
-    const Gradient& at = workload.gradients[i];
-    const core::ProfileTensor& tensor = workload.profile->layers[at.layer].tensors[at.tensor];
-    if (tensor.shape.empty()) continue;
-    const std::int64_t rows = tensor.shape.front();
-    elements += ((rows + parts - 1) / parts * parts - rows) * (tensor.elements / rows);
-  }
-  return elements * core::bytes_per_element(workload.profile->dtype);
-}
-
 /// The mesh of the plan's workers, unless all workers of the job are one shard group.
 std::optional<Mesh> mesh_of(const EmitRequest& request, const Behaviour& behaviour) {
   const std::int64_t workers = request.plan.workers;
