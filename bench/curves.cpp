@@ -196,7 +196,8 @@ void print_extrapolation(const std::string& name, CollectiveKind kind, std::vect
   const bool refused = found.left_out_error && *found.left_out_error > planner::kMaxLeftOutError;
   fmt::print("| {} | {} | {} -> {} | {} | {} | {} | {:.2f} to {:.2f} | {:.0f} % |{}\n", name,
              core::name(kind), from, truth.workers, of([&](double bytes) { return found.curve.us(bytes); }),
-             of(nearest_times_ring(truth.workers > known.back().workers ? known.back() : known.front(), truth.workers)),
+             of(nearest_times_ring(truth.workers > known.back().workers ? known.back() : known.front(),
+                                   truth.workers)),
              found.left_out_error ? fmt::format("{:.0f} %", 100 * *found.left_out_error) : "-",
              found.low_factor, found.high_factor,
              100.0 * static_cast<double>(inside) / static_cast<double>(points.size()),

@@ -50,16 +50,23 @@ Workload make_workload(const core::Profile& profile, double slowdown) {
   return workload;
 }
 
-std::int64_t padding_bytes(const Workload& workload, const Group& group, std::int64_t parts) {
-  std::int64_t elements = 0;
+double padding_bytes(const Workload& workload, const Group& group, std::int64_t parts) {
+  double elements = 0;
   for (std::uint32_t i = group.begin; i < group.end; ++i) {
     const Gradient& at = workload.gradients[i];
     const core::ProfileTensor& tensor = workload.profile->layers[at.layer].tensors[at.tensor];
     if (tensor.shape.empty()) continue;
     const std::int64_t rows = tensor.shape.front();
-    elements += ((rows + parts - 1) / parts * parts - rows) * (tensor.elements / rows);
+    elements +=
+        static_cast<double>((parts - rows % parts) % parts) * static_cast<double>(tensor.elements / rows);
   }
-  return elements * core::bytes_per_element(workload.profile->dtype);
+  return elements * static_cast<double>(core::bytes_per_element(workload.profile->dtype));
+}
+
+double padding_percent(const Workload& workload, const Groups& groups, std::int64_t parts) {
+  double more = 0;
+  for (const Group& group : groups) more += padding_bytes(workload, group, parts);
+  return 100 * more / static_cast<double>(workload.bytes());
 }
 
 }  // namespace planner

@@ -237,7 +237,7 @@ class Runner {
     const sim::Timeline timeline = sim::simulate(lower_stages(parallel_, alone, {}).graph);
     alone_us_ = sim::to_us(timeline.makespan);
     for (StageMetrics& stage : out_.stages)
-      stage.bubble_us = alone_us_ - stage.forward_us - stage.backward_us;
+      stage.bubble_us = std::max(0.0, alone_us_ - stage.forward_us - stage.backward_us);
   }
 
   void summarize() {

@@ -125,14 +125,10 @@ class Namer {
   const RanStages& ran_;
 };
 
-/// The streams of a stage, with the names that the tracks have.
-std::array<std::pair<sim::StreamId, std::string_view>, JobGraph::kStreams> streams_of(std::int64_t stage) {
-  return {{{JobGraph::compute(stage), "compute"},
-           {JobGraph::channel(stage), "communication"},
-           {JobGraph::between(stage), "communication between shard groups"},
-           {JobGraph::messages(stage, true), "messages to the next stage"},
-           {JobGraph::messages(stage, false), "messages to the previous stage"}}};
-}
+/// The names of a stage's tracks, in the order of its streams.
+constexpr std::array<std::string_view, JobGraph::kStreams> kThreads = {
+    "compute", "communication", "communication between shard groups", "messages to the next stage",
+    "messages to the previous stage"};
 
 }  // namespace
 
@@ -140,21 +136,39 @@ Time before_stages(const Conditions& conditions) {
   return sim::from_us((conditions.read_is_overlapped ? 0 : conditions.read_us) + conditions.waiting_us);
 }
 
-void add_stage_slices(const RanStages& ran, std::int64_t stage, const std::string& process,
-                      std::vector<core::Track>& tracks, std::vector<Slice>& slices) {
+StageFacts stage_facts(const RanStages& ran) {
+  const auto tasks = ran.graph.graph.tasks();
+  StageFacts out = {.is_critical = std::vector<bool>(tasks.size()),
+                    .without_waits = std::vector<Time>(tasks.size()),
+                    .passes_end = {}};
+  for (const sim::TaskId task : sim::critical_path(ran.graph.graph, ran.timeline))
+    out.is_critical[sim::index(task)] = true;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (is_collective(ran.graph.tasks[i].kind)) continue;
+    const Time end = ran.timeline.spans[i].end;
+    for (const sim::TaskId next : ran.graph.graph.successors(static_cast<sim::TaskId>(i)))
+      out.without_waits[sim::index(next)] = std::max(out.without_waits[sim::index(next)], end);
+    out.passes_end = std::max(out.passes_end, end);
+  }
+  return out;
+}
+
+void add_stage_slices(const RanStages& ran, const StageFacts& facts, std::int64_t stage,
+                      const std::string& process, std::vector<core::Track>& tracks,
+                      std::vector<Slice>& slices) {
   const Namer namer(ran);
   const Time before = before_stages(ran.conditions);
   const auto tasks = ran.graph.graph.tasks();
-  std::vector<bool> is_critical(tasks.size());
-  for (const sim::TaskId task : sim::critical_path(ran.graph.graph, ran.timeline))
-    is_critical[sim::index(task)] = true;
-
+  std::array<std::vector<std::size_t>, JobGraph::kStreams> by_stream;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const std::size_t stream = sim::index(tasks[i].stream) - sim::index(JobGraph::compute(stage));
+    const sim::Span& span = ran.timeline.spans[i];
+    if (stream < by_stream.size() && span.start != span.end) by_stream[stream].push_back(i);
+  }
   const std::size_t compute = tracks.size();
-  for (const auto& [stream, thread] : streams_of(stage)) {
-    const std::size_t first = slices.size();
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
+  for (std::size_t stream = 0; stream < by_stream.size(); ++stream) {
+    for (const std::size_t i : by_stream[stream]) {
       const sim::Span& span = ran.timeline.spans[i];
-      if (tasks[i].stream != stream || span.start == span.end) continue;
       const StageTask& task = ran.graph.tasks[i];
       Slice slice = {.track = tracks.size(),
                      .name = namer.name(task),
@@ -162,11 +176,11 @@ void add_stage_slices(const RanStages& ran, std::int64_t stage, const std::strin
                      .start = before + span.start,
                      .end = before + span.end};
       namer.add_arguments(task, slice);
-      if (is_critical[i]) slice.arguments.emplace_back("critical", "true");
+      if (facts.is_critical[i]) slice.arguments.emplace_back("critical", "true");
       slices.push_back(std::move(slice));
     }
-    if (slices.size() > first || tracks.size() == compute)
-      tracks.push_back({.process = process, .thread = std::string(thread)});
+    if (!by_stream[stream].empty() || stream == 0)
+      tracks.push_back({.process = process, .thread = std::string(kThreads[stream])});
   }
   const auto add = [&](std::size_t track, const char* name, const char* category, Time start, double us) {
     if (us > 0)
@@ -181,29 +195,22 @@ void add_stage_slices(const RanStages& ran, std::int64_t stage, const std::strin
   add(tracks.size() - 1, "read input", "input", Time::zero(), ran.conditions.read_us);
 }
 
-std::vector<sim::Span> waits_for_collectives(const RanStages& ran, std::int64_t stage) {
+std::vector<sim::Span> waits_for_collectives(const RanStages& ran, const StageFacts& facts,
+                                             std::int64_t stage) {
   const auto tasks = ran.graph.graph.tasks();
-  std::vector<Time> others(tasks.size());  // by task: when all that it needs but collectives is there
-  Time passes_end{};                       // of all stages
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (is_collective(ran.graph.tasks[i].kind)) continue;
-    const Time end = ran.timeline.spans[i].end;
-    for (const sim::TaskId next : ran.graph.graph.successors(static_cast<sim::TaskId>(i)))
-      others[sim::index(next)] = std::max(others[sim::index(next)], end);
-    passes_end = std::max(passes_end, end);
-  }
   const Time before = before_stages(ran.conditions);
   std::vector<sim::Span> out;
   Time collectives_end{};
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const sim::Span& span = ran.timeline.spans[i];
     const sim::StreamId stream = tasks[i].stream;
-    if (stream == JobGraph::compute(stage) && span.start > others[i])
-      out.push_back({before + others[i], before + span.start});
+    if (stream == JobGraph::compute(stage) && span.start > facts.without_waits[i])
+      out.push_back({before + facts.without_waits[i], before + span.start});
     if (stream == JobGraph::channel(stage) || stream == JobGraph::between(stage))
       collectives_end = std::max(collectives_end, span.end);
   }
-  if (collectives_end > passes_end) out.push_back({before + passes_end, before + collectives_end});
+  if (collectives_end > facts.passes_end)
+    out.push_back({before + facts.passes_end, before + collectives_end});
   return out;
 }
 

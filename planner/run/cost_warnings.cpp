@@ -66,24 +66,23 @@ std::vector<Payload> payloads_that_travel(const Setting& setting, const Communic
   return out;
 }
 
-/// Adds a warning where FSDP2, which alone limits its reduce-scatters in flight, would pad tensors by much.
+/// Adds a warning where FSDP2 would pad tensors by much. A limit of reduce-scatters in flight tells its
+/// schedules.
 void add_padding_warning(const Setting& setting, const CommunicationPlan& plan,
                          std::vector<Warning>& warnings) {
   constexpr double kLeastPercent = 1;
   if (plan.program.sharding != Sharding::parameters || !plan.program.scatters_in_flight) return;
   const std::int64_t workers = plan.transfers.front().workers();
-  std::int64_t more = 0;
-  for (const Group& group : plan.groups) more += padding_bytes(setting.workload, group, workers);
-  const double percent = 100 * static_cast<double>(more) / static_cast<double>(setting.workload.bytes());
+  const double percent = padding_percent(setting.workload, plan.groups, workers);
   if (percent < kLeastPercent) return;
   warnings.push_back(
       {.subject = "padding by FSDP2",
        .weight = percent,
-       .text = fmt::format("FSDP2 pads the first dimension of each tensor to a multiple of {} workers "
-                           "and sends {:.0f} % more bytes, which are not simulated",
+       .text = fmt::format("FSDP2 pads the first dimension of each tensor to a multiple of {} workers: up "
+                           "to {:.0f} % more bytes, which are not simulated",
                            workers, percent),
        .workers = workers,
-       .also = "it pads less"});
+       .also = "also padded, by at most as much,"});
 }
 
 }  // namespace

@@ -258,7 +258,7 @@ ParallelRun run_divided(const Scenario& scenario, std::int64_t workers, const Sc
 planner::Metrics what_if_divided(const Scenario& scenario, const Schedule& schedule, const ParallelRun& run,
                                  const planner::Change& change) {
   if (!change.free_layers.empty() && scenario.parallel->stages.forward_us)
-    throw core::Unsupported("no layer= where parallel.stages states the times of parts", "one");
+    throw core::Unsupported("no layer= where parallel.stages states the times of parts", "times");
   Scenario then = scenario;
   then.profile = planner::with_change(scenario.profile, change);
   then.conditions = planner::with_change(scenario.conditions, change);

@@ -188,17 +188,22 @@ Rows with_continued_names(const Rows& rows, std::size_t column, std::size_t widt
 
 /// How a table becomes narrower where it does not fit the terminal.
 struct Narrowing {
-  std::vector<std::size_t> left;          ///< columns that are aligned there; the last of `names` as well
+  std::vector<std::size_t> left;          ///< the columns that are aligned to the left
+  bool has_marks = false;                 ///< whether the last column is, too
   std::size_t name = 1;                   ///< the column whose long names are continued in rows below
-  std::string_view unit;                  ///< that titles end with, and that all of them have
-  std::vector<std::string_view> columns;  ///< titles without unit of those that are left out, the first first
+  std::string_view unit;                  ///< that titles end with and that is then left out of them
+  std::vector<std::string_view> columns;  ///< titles, without unit, of those that are left out, in this order
   std::string_view complete;              ///< what shows them, too
 };
 
 /// The table; where it does not fit that width (0: it always does), first without the units, then without
 /// columns, with a line that says so, and at last with long names on several lines.
 std::string fitted_table(Rows rows, std::size_t width, const Narrowing& how) {
-  const auto text = [&] { return core::aligned(rows, how.left); };
+  const auto text = [&] {
+    std::vector<std::size_t> left = how.left;
+    if (how.has_marks) left.push_back(rows.front().size() - 1);
+    return core::aligned(rows, left);
+  };
   if (width == 0 || fits(text(), width)) return text();
   for (std::string& title : rows.front())
     if (title.ends_with(how.unit)) title.resize(title.size() - how.unit.size());
@@ -515,7 +520,8 @@ std::string results_table(Results results, std::size_t width) {
                     fmt::format("{:.1f} %", 100 * p.scaling_efficiency), std::string(marks[i])});
   }
   std::string out = fitted_table(std::move(rows), width,
-                                 {.left = {1, rows.front().size() - 1},
+                                 {.left = {1},
+                                  .has_marks = true,
                                   .name = 1,
                                   .unit = " ms",
                                   .columns = {"speedup", "channel"},

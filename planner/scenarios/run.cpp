@@ -306,6 +306,7 @@ std::vector<WorkerTimeline> stage_timelines(const Scenario& scenario, std::int64
     throw core::Unsupported(fmt::format("stages of at most {} tasks where timelines are drawn", kMaxTasks),
                             fmt::to_string(run.graph.tasks.size()), "/parallel");
   const planner::RanStages ran = planner::ran_stages(run, parallel, scenario.conditions);
+  const planner::StageFacts facts = planner::stage_facts(ran);
   const sim::Time before = planner::before_stages(scenario.conditions);
   std::vector<WorkerTimeline> out;
   for (std::int64_t stage = 0; stage < parallel.pipeline; ++stage) {
@@ -315,8 +316,8 @@ std::vector<WorkerTimeline> stage_timelines(const Scenario& scenario, std::int64
     added.process =
         fmt::format("{}: stage {} of {}, {} workers", schedule.name, stage, parallel.pipeline, workers);
     added.marks = {sim::Time::zero(), sim::from_us(run.metrics.iteration_us)};
-    added.waits = planner::waits_for_collectives(ran, stage);
-    planner::add_stage_slices(ran, stage, added.process, added.tracks, added.slices);
+    added.waits = planner::waits_for_collectives(ran, facts, stage);
+    planner::add_stage_slices(ran, facts, stage, added.process, added.tracks, added.slices);
     if (scenario.conditions.memory) added.counters = counters_of(planner::stage_memory(ran, stage), before);
   }
   return out;

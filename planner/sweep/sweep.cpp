@@ -14,6 +14,7 @@
 #include "core/scaled.hpp"
 #include "planner/choose/fusion.hpp"
 #include "planner/cost/setting.hpp"
+#include "planner/parallel/parts.hpp"
 #include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/limits.hpp"
 #include "planner/scenarios/supported.hpp"
@@ -120,6 +121,19 @@ void check_sigmas(const Sweep& sweep, const Field& field) {
     (void)sigma.number(0, scenarios::max_sigma(sweep.base.conditions.jitter.distribution));
 }
 
+/// Rejects a number of stages into which the model or the workers cannot be divided.
+void check_stages(const Sweep& sweep, const Field& place, std::int64_t stages) {
+  planner::Parallel parallel = *sweep.base.parallel;
+  parallel.pipeline = stages;
+  try {
+    (void)planner::parts_of(sweep.base.profile, parallel, sweep.base.conditions.recompute);
+    for (const double workers : sweep.workers().values)
+      (void)planner::process_groups(parallel, sweep.base.network, static_cast<std::int64_t>(workers));
+  } catch (const core::Unsupported& problem) {
+    place.expected(problem.expected(), problem.got());
+  }
+}
+
 /// Rejects axes of stages where there are none, and stages that the scenario's reader would refuse.
 void check_stage_axes(const Sweep& sweep, const Field& field) {
   if (sweep.base.parallel && find(sweep.axes, Quantity::sigma) != nullptr)
@@ -138,6 +152,7 @@ void check_stage_axes(const Sweep& sweep, const Field& field) {
     return axis ? axis->values : std::vector<double>{static_cast<double>(own)};
   };
   for (const double stage_count : values(pipeline, sweep.base.parallel->pipeline)) {
+    if (pipeline) check_stages(sweep, first, static_cast<std::int64_t>(stage_count));
     if (stage_count == 1 && !sweep.base.parallel->tied_tensors.empty())
       first.expected("2 stages or more beside tied_tensors", "1");
     if (stages.order != planner::StageOrder::interleaved) continue;
@@ -210,7 +225,8 @@ void check_sizes(const Sweep& sweep, const Field& field) {
 
 /// Whether greater values lengthen a point's iteration time.
 bool lasts_longer(Quantity quantity) {
-  return quantity != Quantity::bandwidth_factor && quantity != Quantity::line_rate_gbps;
+  return quantity != Quantity::bandwidth_factor && quantity != Quantity::line_rate_gbps &&
+         quantity != Quantity::pipeline_stages;
 }
 
 /// The combination with the longest or the shortest iteration time.

@@ -64,14 +64,14 @@ TEST_CASE("hsdp: what FSDP2 pads is warned of, for the workers of a shard group"
   CHECK(warnings(R"("fsdp2")", 4).empty());  // the shapes are not known
   profile.layers[0].tensors[0].shape = {3, 4};
   profile.layers[1].tensors[0].shape = {5};
-  CHECK(warnings(R"("fsdp2")", 4) ==
-        std::vector<std::string>{
-            "FSDP2 pads the first dimension of each tensor to a multiple of 4 workers and sends "
-            "41 % more bytes, which are not simulated"});
-  CHECK(warnings(R"({"name": "hsdp", "shard_workers": 2})", 4) ==
-        std::vector<std::string>{
-            "FSDP2 pads the first dimension of each tensor to a multiple of 2 workers and sends "
-            "29 % more bytes, which are not simulated"});
+  CHECK(
+      warnings(R"("fsdp2")", 4) ==
+      std::vector<std::string>{"FSDP2 pads the first dimension of each tensor to a multiple of 4 workers: up "
+                               "to 41 % more bytes, which are not simulated"});
+  CHECK(
+      warnings(R"({"name": "hsdp", "shard_workers": 2})", 4) ==
+      std::vector<std::string>{"FSDP2 pads the first dimension of each tensor to a multiple of 2 workers: up "
+                               "to 29 % more bytes, which are not simulated"});
   CHECK(warnings(R"("fsdp")", 4).empty());
   CHECK(warnings(R"("ddp")", 4).empty());
 }

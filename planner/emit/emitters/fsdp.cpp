@@ -300,9 +300,7 @@ void note_tied(Report& report, const Tied& shared, bool would_reshard) {
 void note_padding(Report& report, const ModuleGroups& made) {
   const Workload& workload = report.request().workload;
   const std::int64_t workers = workers_of_group(report.request(), report.behaviour());
-  std::int64_t more = 0;
-  for (const Group& group : made.groups) more += padding_bytes(workload, group, workers);
-  const double percent = 100 * static_cast<double>(more) / static_cast<double>(workload.bytes_before.back());
+  const double percent = padding_percent(workload, made.groups, workers);
   constexpr double kLeastShown = 0.05;
   if (percent >= kLeastShown)
     report.note(fmt::format(
@@ -315,9 +313,10 @@ void note_padding(Report& report, const ModuleGroups& made) {
 ordered_json groups_json(const EmitRequest& request, const Behaviour& behaviour, const Groups& groups) {
   ordered_json out = sizes_json(request.workload, groups);
   for (std::size_t i = 0; i < groups.size(); ++i)
-    if (const std::int64_t more =
-            padding_bytes(request.workload, groups[i], workers_of_group(request, behaviour)))
-      out[i]["padding_bytes"] = more;
+    if (const double more = padding_bytes(request.workload, groups[i], workers_of_group(request, behaviour));
+        more > 0)
+      out[i]["padding_bytes"] =
+          more < 0x1p53 ? ordered_json(static_cast<std::int64_t>(more)) : ordered_json(more);
   return out;
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("stage slices: passes, collectives, reading and the update of each sta
   const RanStages ran = ran_stages(run, parallel, conditions);
   std::vector<core::Track> tracks;
   std::vector<core::Slice> slices;
-  add_stage_slices(ran, 0, "first", tracks, slices);
+  add_stage_slices(ran, stage_facts(ran), 0, "first", tracks, slices);
   CHECK(text(tracks, slices) ==
         "compute: [forward of micro-batch 1 5-7] [forward of micro-batch 2 7-9] [backward of micro-batch 1 "
         "13-17] [backward l2, micro-batch 2 19-21] [backward l1, micro-batch 2 21-23] [update 37-40]\n"
@@ -87,9 +87,9 @@ TEST_CASE("stage slices: passes, collectives, reading and the update of each sta
     CHECK(argument(slice, "first") == "\"l2.a\"");
     CHECK(argument(slice, "critical") == "true");
   }
-  CHECK(text(waits_for_collectives(ran, 0)) == "23-37");
-  CHECK(text(waits_for_collectives(ran, 1)) == "23-33");
-  add_stage_slices(ran, 1, "second", tracks, slices);
+  CHECK(text(waits_for_collectives(ran, stage_facts(ran), 0)) == "23-37");
+  CHECK(text(waits_for_collectives(ran, stage_facts(ran), 1)) == "23-33");
+  add_stage_slices(ran, stage_facts(ran), 1, "second", tracks, slices);
   REQUIRE(tracks.size() == 6);
   CHECK(tracks[3].process == "second");
   for (const core::Slice& slice : slices) CHECK((slice.track >= 3) == (&slice - slices.data() >= 9));
@@ -105,8 +105,8 @@ TEST_CASE("stage slices: messages say where they go") {
   std::vector<core::Slice> slices;
   const Conditions conditions;
   const RanStages ran = ran_stages(run, parallel, conditions);
-  add_stage_slices(ran, 0, "first", tracks, slices);
-  add_stage_slices(ran, 1, "second", tracks, slices);
+  add_stage_slices(ran, stage_facts(ran), 0, "first", tracks, slices);
+  add_stage_slices(ran, stage_facts(ran), 1, "second", tracks, slices);
   CHECK(
       text(tracks, slices) ==
       "compute: [forward of micro-batch 1 0-1] [forward of micro-batch 2 1-2] [backward of micro-batch 1 "
@@ -118,8 +118,8 @@ TEST_CASE("stage slices: messages say where they go") {
       "5-6] [backward of micro-batch 2 6-8]\n"
       "messages to the previous stage: [gradients of micro-batch 1 to stage 0 5-6] [gradients of micro-batch "
       "2 to stage 0 8-9]\n");
-  CHECK(text(waits_for_collectives(ran, 0)).empty());
-  CHECK(text(waits_for_collectives(ran, 1)).empty());
+  CHECK(text(waits_for_collectives(ran, stage_facts(ran), 0)).empty());
+  CHECK(text(waits_for_collectives(ran, stage_facts(ran), 1)).empty());
 }
 
 TEST_CASE("stage slices: a single stage waits for collectives as long as they are exposed") {
@@ -136,7 +136,8 @@ TEST_CASE("stage slices: a single stage waits for collectives as long as they ar
       const ParallelRun run =
           run_parallel(profile, pair_of(2, 0.05), 2, {}, conditions, schedule_of(schedule), parallel);
       sim::Time waits{};
-      for (const sim::Span& span : waits_for_collectives(ran_stages(run, parallel, conditions), 0))
+      const RanStages ran = ran_stages(run, parallel, conditions);
+      for (const sim::Span& span : waits_for_collectives(ran, stage_facts(ran), 0))
         waits += span.end - span.start;
       CHECK(sim::to_us(waits) == doctest::Approx(run.metrics.exposed_communication_us));
       waiting += waits > sim::Time::zero() ? 1U : 0U;

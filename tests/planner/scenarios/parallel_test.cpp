@@ -75,7 +75,7 @@ TEST_CASE("scenario: what-ifs of a job with stages keep its parts and groups") {
   CHECK(under("compute=2", R"(, "schedules": ["wfbp"], "update": {"optimizer_us": 4})") == 4.5 + 10 + 2);
   CHECK_THROWS_WITH_AS(
       under("layer=a", R"(, "schedules": ["wfbp"])", R"(, "forward_us": 1, "backward_us": 2)"),
-      "--what-if: expected no layer= where parallel.stages states the times of parts, got one "
+      "--what-if: expected no layer= where parallel.stages states the times of parts, got times "
       "with 'layer=a' (schedule 'wfbp')",
       core::InputError);
 }

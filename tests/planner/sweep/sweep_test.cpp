@@ -205,9 +205,11 @@ TEST_CASE("sweep: stages that no reader of scenarios takes are refused before an
   refused(stages(R"({"pipeline_stages": [1, 2]})", R"({"schedule": "1f1b", "micro_batches": 4})",
                  R"(, "tied_tensors": [{"tensor": "a.w", "layer": "d"}])"),
           "s.json: /sweep/pipeline_stages: expected 2 stages or more beside tied_tensors, got 1");
-  refused(stages(R"({"pipeline_stages": [2, 8]})"),
-          "s.json: /workers/0: expected a multiple of 8 workers, tensor 1 times pipeline 8, got 4 (schedule "
-          "'wfbp')");
+  refused(
+      stages(R"({"pipeline_stages": [1, 3, 4]})"),
+      "s.json: /sweep/pipeline_stages: expected a multiple of 3 workers, tensor 1 times pipeline 3, got 4");
+  refused(stages(R"({"pipeline_stages": [1, 6, 2]})"),
+          "s.json: /sweep/pipeline_stages: expected a model of at least 6 layers, one for each part, got 4");
   refused(stages(R"({"sigma": [0.1]})"),
           "s.json: /sweep/sigma: expected no sigma beside the key parallel, got an array of 1 item");
 }
