@@ -20,7 +20,7 @@ def emissions_of(driver, lines, deadline_s):
     return [json.loads(answer) for answer in answers]
 
 
-def answer_of_ranks(lines, emissions, deadline_s, world):
+def answer_of_ranks(lines, emissions, deadline_s, world=WORLD):
     with tempfile.TemporaryDirectory() as folder:
         cases, answer = os.path.join(folder, "cases.json"), os.path.join(folder, "answer.json")
         with open(cases, "w") as file:
