@@ -267,7 +267,7 @@ TEST_CASE("emit: FSDP says what of the job was priced") {
   CHECK(hybrid.text.find("set_reduce_scatter_max_input_buffers") == std::string::npos);
 }
 
-// Of 3 x 4 and 5 elements, 68 bytes, two workers get 2 x 4 and 3 each, four get 1 x 4 and 2 each.
+// Two workers get 2 x 4 and 3 of the 3 x 4 and 5 elements (68 bytes), four get 1 x 4 and 2.
 TEST_CASE("emit: FSDP says by how much tensors are padded for the workers of a shard group") {
   core::Profile profile = support::named({{"a.weight", 12}, {"b.weight", 5}});
   const Scene unknown(profile, support::pair_of(20, 0.1));

@@ -50,7 +50,7 @@ std::string between(const Scene& scene, const std::string& schedule) {
   return support::stream(scene, scene.run(schedule_of(schedule)), Lowered::channel(1));
 }
 
-// Of 3 x 4 and 5 elements, 68 bytes, two workers get 2 x 4 and 3 each, four get 1 x 4 and 2 each.
+// Two workers get 2 x 4 and 3 of the 3 x 4 and 5 elements (68 bytes), four get 1 x 4 and 2.
 TEST_CASE("hsdp: what FSDP2 pads is warned of, for the workers of a shard group") {
   core::Profile profile = support::named({{"a.weight", 12}, {"b.weight", 5}});
   const auto warnings = [&](const char* schedule, std::int64_t workers) {
