@@ -243,20 +243,20 @@ void add_what_ifs(const Setting& setting, const Schedule& schedule, const Commun
 // ---- bounds
 
 /// The least time in which the bytes of gradients can be sent, whatever the number of messages.
-double least_us(const TransferCost& transfer, core::CollectiveKind kind, std::int64_t bytes) {
-  const double sent = transfer.wire_bytes(kind, bytes);
+double least_us(const TransferCost& transfer, core::CollectiveKind kind, const Payload& all) {
+  const double sent = transfer.wire_bytes(kind, all);
   return least_us_per_byte(transfer.costs().of(kind).curve, sent) * sent;
 }
 
 /// The least time for which all bytes keep the channel longer than compute can hide. Reduce-scatters hide
 /// under backward and all-gathers under forward alone, as in equation 6 of DeAR; an all-reduce hides under
 /// both.
-double least_exposed_us(const CommunicationPlan& plan, std::int64_t bytes, double micro_batches,
+double least_exposed_us(const CommunicationPlan& plan, const Payload& all, double micro_batches,
                         double forward_us, double backward_us) {
   using core::CollectiveKind;
   const auto least = [&](CollectiveKind kind) {
     double out = std::numeric_limits<double>::infinity();
-    for (const TransferCost& transfer : plan.transfers) out = std::min(out, least_us(transfer, kind, bytes));
+    for (const TransferCost& transfer : plan.transfers) out = std::min(out, least_us(transfer, kind, all));
     return out;
   };
   const CollectiveKind first = plan.program.ops.front().kind;
@@ -284,7 +284,8 @@ std::optional<double> s_max(const Setting& setting, const CommunicationPlan& pla
   const double backward = passes * sim::to_us(setting.workload.backward_total);
   const double all = forward + backward + conditions.optimizer_us + conditions.lars_us + conditions.lamb_us +
                      (conditions.read_is_overlapped ? 0 : conditions.read_us);
-  return workers * all / (all + least_exposed_us(plan, setting.workload.bytes(), passes, forward, backward));
+  return workers * all /
+         (all + least_exposed_us(plan, payload_of_all(setting.workload), passes, forward, backward));
 }
 
 // ---- compression

@@ -141,25 +141,25 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
   }
   units_.back().before = before;
   const auto profile_bytes = core::bytes_per_element(workload.profile->dtype);
-  const std::int64_t elements = workload.bytes() / profile_bytes;
+  const std::int64_t elements = transfer.padded_bytes(payload_of_all(workload)) / profile_bytes;
   lasting_ = lasting_bytes(setting, (elements + transfer.workers() - 1) / transfer.workers());
   const std::int64_t parameter_bytes =
       core::bytes_per_element(setting.conditions.data_types.parameters.value_or(workload.profile->dtype));
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const std::uint32_t begin = i < units.size() ? units[i].begin : workload.gradient_count();
-    units_[i].before.share =
-        workload.bytes_before[begin] / profile_bytes / transfer.workers() * parameter_bytes;
+    units_[i].before.share = transfer.padded_bytes(payload_between(workload, 0, begin)) / profile_bytes /
+                             transfer.workers() * parameter_bytes;
   }
 
   for (std::size_t begin = 0; begin < units.size(); ++begin) {
     std::int64_t within = 0;
     for (std::size_t end = begin + 1; end <= units.size(); ++end) {
       const Group group = {.begin = units[begin].begin, .end = units[end - 1].end};
-      const std::int64_t bytes = bytes_of(workload, group);
+      const Payload payload = payload_of(workload, group);
       Range& own = ranges_[begin * units.size() + end - 1];
       own.memory = group_memory(setting, transfer, group);
-      own.gather = transfer.time(CollectiveKind::all_gather, bytes);
-      own.reduce = transfer.time(CollectiveKind::reduce_scatter, bytes);
+      own.gather = transfer.time(CollectiveKind::all_gather, payload);
+      own.reduce = transfer.time(CollectiveKind::reduce_scatter, payload);
       const std::int64_t so_far = units_[end - 1].before.gradients - units_[begin].before.gradients;
       if (units_[end - 1].within > 0) within = std::max(within, so_far + units_[end - 1].within);
       if (within == 0) continue;  // its backward pass takes no time

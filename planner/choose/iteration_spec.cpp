@@ -12,7 +12,7 @@ using core::CollectiveKind;
 
 /// The longest time that all collectives of one kind may take, coding included, under any grouping.
 double max_us(const Workload& workload, const TransferCost& transfer, CollectiveKind kind) {
-  const double bytes = transfer.wire_bytes(kind, workload.bytes());
+  const double bytes = transfer.wire_bytes(kind, payload_of_all(workload));
   const std::size_t count = workload.gradients.size();
   const CollectiveCost& cost = transfer.costs_of(transfer.carrier(kind)).of(transfer.carrier(kind));
   const bool is_closed = !cost.is_measured && transfer.transfer().compressor.is_none();

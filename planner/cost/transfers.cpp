@@ -70,7 +70,8 @@ Transfer chosen(const Transfer& own, const TransferChoice& choice) {
           .compressor = choice.compressor.value_or(own.compressor),
           .selective = own.selective && !choice.compressor,
           .wire = own.wire,
-          .shard_workers = own.shard_workers};
+          .shard_workers = own.shard_workers,
+          .pads_tensors = own.pads_tensors};
 }
 
 TransferCost::Replicas::Replicas(const core::Network& whole, std::int64_t workers, const Transfer& transfer)
@@ -88,6 +89,11 @@ TransferCost::TransferCost(const core::Network& network, std::int64_t workers, T
   if (transfer_.shard_workers > 0 && workers > 1) {
     check_placement(network, {.size = transfer_.shard_workers});
     replicas_.emplace(network, std::max(workers, transfer_.shard_workers), transfer_);
+  }
+  if (transfer_.pads_tensors && workers > 1) {
+    assert(workload != nullptr && !compresses_);
+    padding_before_ =
+        std::make_shared<const std::vector<std::int64_t>>(padding_before(*workload, costs_.workers()));
   }
   if (compresses_ && transfer_.compressor.decodes_each) contributions_ = static_cast<double>(workers);
   if (compresses_ && transfer_.compressor.sparse) make_sparse(network);
@@ -210,9 +216,8 @@ std::vector<double> TransferCost::messages(CollectiveKind kind, const Payload& p
 }
 
 double TransferCost::message_bytes(CollectiveKind kind, const Payload& payload) const {
-  const auto dense = static_cast<double>(payload.bytes);
-  if (!is_encoded(payload)) return scaled(kind, dense);
-  if (!low_rank_) return encoded_message(kind, dense);
+  if (!is_encoded(payload)) return wire_bytes(kind, payload);
+  if (!low_rank_) return encoded_message(kind, static_cast<double>(payload.bytes));
   const std::vector<double> sent = messages(kind, payload);
   return std::accumulate(sent.begin(), sent.end(), 0.0);
 }
@@ -268,9 +273,7 @@ bool TransferCost::merging_saves_code() const {
 }
 
 double TransferCost::max_us(CollectiveKind kind, const Payload& payload) const {
-  const auto dense_us = [&] {
-    return costs_of(kind).of(kind).curve.max_us(scaled(kind, static_cast<double>(payload.bytes)));
-  };
+  const auto dense_us = [&] { return costs_of(kind).of(kind).curve.max_us(wire_bytes(kind, payload)); };
   if (!compresses_) return dense_us();
   const double encoded = slowdown_ * max_in_code_us(payload) + max_encoded_us(kind, payload);
   return transfer_.selective ? std::max(encoded, dense_us()) : encoded;
@@ -278,7 +281,7 @@ double TransferCost::max_us(CollectiveKind kind, const Payload& payload) const {
 
 double TransferCost::max_in_groups_us(CollectiveKind kind, const Payload& payload, std::size_t groups) const {
   if (!low_rank_)
-    return max_in_parts(static_cast<double>(payload.bytes), groups, [&](double bytes) {
+    return max_in_parts(static_cast<double>(padded_bytes(payload)), groups, [&](double bytes) {
       return max_us(kind, static_cast<std::int64_t>(std::ceil(bytes)));
     });
   const LowRankVolume sent = volume(payload);  // what coding costs adds up over matrices
@@ -293,7 +296,7 @@ double TransferCost::max_in_groups_us(CollectiveKind kind, const Payload& payloa
 }
 
 double TransferCost::dense_us(CollectiveKind kind, const Payload& payload) const {
-  return costs_of(kind).of(kind).curve.us(scaled(kind, static_cast<double>(payload.bytes)));
+  return costs_of(kind).of(kind).curve.us(wire_bytes(kind, payload));
 }
 
 LowRankVolume TransferCost::volume(const Payload& payload) const {

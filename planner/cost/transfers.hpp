@@ -25,6 +25,9 @@ struct Transfer {
   /// The workers of a shard group, among which reduce-scatters and all-gathers run; its all-reduces then sum
   /// each worker's share over the shard groups. 0: all workers are one group.
   std::int64_t shard_workers = 0;
+  /// The first dimension of each tensor is padded to a multiple of the workers that hold all parameters
+  /// together. Only of uncompressed groups.
+  bool pads_tensors = false;
   bool operator==(const Transfer&) const = default;
 };
 
@@ -46,11 +49,11 @@ struct GroupCost {
 };
 
 /// The costs of groups of gradients that use one transfer on a number of workers. With one worker, sending,
-/// encoding and decoding cost nothing.
+/// encoding and decoding cost nothing. Where tensors are padded, payloads have to name their gradients.
 class TransferCost {
  public:
-  /// `slowdown` multiplies encoding and decoding times. `network` must outlive this object. Throws
-  /// Unsupported for PowerSGD if the workload, which it needs, lacks shapes.
+  /// `slowdown` multiplies encoding and decoding times. `network` must outlive this object. PowerSGD and
+  /// padding need the workload. Throws Unsupported if it lacks shapes that PowerSGD needs.
   TransferCost(const core::Network& network, std::int64_t workers, Transfer transfer, double slowdown = 1,
                const Workload* workload = nullptr);
 
@@ -98,9 +101,14 @@ class TransferCost {
   double encode_us(const Payload& payload) const;
   double decode_us(const Payload& payload) const;
   double us(core::CollectiveKind kind, const Payload& payload) const;
-  /// The size of an uncompressed group's message, in the element type of the collective.
-  double wire_bytes(core::CollectiveKind kind, std::int64_t bytes) const {
-    return scaled(kind, static_cast<double>(bytes));
+  /// The bytes of a group with those of its padding.
+  std::int64_t padded_bytes(const Payload& payload) const {
+    if (!padding_before_) return payload.bytes;
+    return payload.bytes + (*padding_before_)[payload.end] - (*padding_before_)[payload.begin];
+  }
+  /// The size of an uncompressed group's message, in the element type of the collective, with padding.
+  double wire_bytes(core::CollectiveKind kind, const Payload& payload) const {
+    return scaled(kind, static_cast<double>(padded_bytes(payload)));
   }
   /// The sizes of the messages that `carrier` sends one after another, for which costs are looked up: one,
   /// but for PowerSGD those of the tensors that are sent as they are and of both factors, as far as there
@@ -189,10 +197,11 @@ class TransferCost {
   double deciding_slowdown_;  // of the slowest worker
   bool compresses_;
   std::optional<Sparse> sparse_;
-  std::shared_ptr<const LowRankVolumes>
-      low_rank_;              // set if PowerSGD compresses; shared because costs are copied
-  double contributions_ = 1;  // number of contributions to decode
-  Calls mean_;                // per iteration, for choosing transfers and groupings
+  // These two are shared because costs are copied.
+  std::shared_ptr<const LowRankVolumes> low_rank_;                   // set if PowerSGD compresses
+  std::shared_ptr<const std::vector<std::int64_t>> padding_before_;  // by gradient; set if tensors are padded
+  double contributions_ = 1;                                         // number of contributions to decode
+  Calls mean_;  // per iteration, for choosing transfers and groupings
   Calls now_;
 };
 

@@ -1,5 +1,9 @@
 #include "planner/job/workload.hpp"
 
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+
 namespace planner {
 namespace {
 
@@ -50,23 +54,24 @@ Workload make_workload(const core::Profile& profile, double slowdown) {
   return workload;
 }
 
-double padding_bytes(const Workload& workload, const Group& group, std::int64_t parts) {
-  double elements = 0;
-  for (std::uint32_t i = group.begin; i < group.end; ++i) {
-    const Gradient& at = workload.gradients[i];
+std::vector<std::int64_t> padding_before(const Workload& workload, std::int64_t parts) {
+  constexpr double kMaxBytes = 0x1p53;
+  const std::int64_t element_bytes = core::bytes_per_element(workload.profile->dtype);
+  std::vector<std::int64_t> out = {0};
+  out.reserve(workload.gradients.size() + 1);
+  for (const Gradient& at : workload.gradients) {
     const core::ProfileTensor& tensor = workload.profile->layers[at.layer].tensors[at.tensor];
-    if (tensor.shape.empty()) continue;
-    const std::int64_t rows = tensor.shape.front();
-    elements +=
-        static_cast<double>((parts - rows % parts) % parts) * static_cast<double>(tensor.elements / rows);
+    const std::int64_t rows = tensor.shape.empty() ? parts : tensor.shape.front();
+    const std::int64_t missing = (parts - rows % parts) % parts;
+    const std::int64_t row_bytes = tensor.elements / rows * element_bytes;
+    const double all =
+        static_cast<double>(out.back()) + static_cast<double>(missing) * static_cast<double>(row_bytes);
+    if (all > kMaxBytes)
+      throw core::Unsupported(fmt::format("at most {:.4g} bytes of padding for {} workers", kMaxBytes, parts),
+                              fmt::format("{:.4g}", all), "/profile");
+    out.push_back(out.back() + missing * row_bytes);
   }
-  return elements * static_cast<double>(core::bytes_per_element(workload.profile->dtype));
-}
-
-double padding_percent(const Workload& workload, const Groups& groups, std::int64_t parts) {
-  double more = 0;
-  for (const Group& group : groups) more += padding_bytes(workload, group, parts);
-  return 100 * more / static_cast<double>(workload.bytes());
+  return out;
 }
 
 }  // namespace planner

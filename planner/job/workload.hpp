@@ -72,12 +72,10 @@ inline Payload payload_of_all(const Workload& workload) {
   return payload_between(workload, 0, workload.gradient_count());
 }
 
-/// The bytes that are added to a group's so that the first dimension of each tensor can be cut into as many
-/// equal parts, as FSDP2 does; more than 64 bits hold where there are many parts. Tensors whose shapes are
-/// not known add none.
-double padding_bytes(const Workload& workload, const Group& group, std::int64_t parts);
-/// Those of all groups as a percentage of the groups' bytes.
-double padding_percent(const Workload& workload, const Groups& groups, std::int64_t parts);
+/// The bytes that the first n gradients, n = 0 to their number, need in addition so that the first dimension
+/// of each tensor can be cut into as many equal parts, as FSDP2 does. Tensors whose shapes are not known need
+/// none. Throws Unsupported beyond the bytes that a double counts exactly.
+std::vector<std::int64_t> padding_before(const Workload& workload, std::int64_t parts);
 
 /// The parts of an iteration besides its layers and gradient collectives.
 struct Extras {

@@ -148,8 +148,11 @@ class StageAccounts {
   }
 
   std::int64_t elements(std::int64_t bytes) const { return bytes / element_.profile; }
+  /// Of its parameters as they are gathered and divided into shares.
   std::int64_t elements(const GroupAccount& account, std::int64_t group) const {
-    return elements(bytes_of(account.groups->workload, group_of(account, group)));
+    const Group& own = group_of(account, group);
+    return elements(
+        account.groups->transfers[own.transfer].padded_bytes(payload_of(account.groups->workload, own)));
   }
   std::int64_t share(const GroupAccount& account, std::int64_t group) const {
     return (elements(account, group) + account.workers - 1) / account.workers;

@@ -111,7 +111,8 @@ class Namer {
     slice.arguments.emplace_back("group", fmt::to_string(number + 1));
     slice.arguments.emplace_back("workers", fmt::to_string(transfer.all_workers()));
     slice.arguments.emplace_back(
-        "bytes", fmt::format("{:.0f}", transfer.wire_bytes(kind_of(task), bytes_of(groups.workload, group))));
+        "bytes",
+        fmt::format("{:.0f}", transfer.wire_bytes(kind_of(task), payload_of(groups.workload, group))));
     slice.arguments.emplace_back("tensors", fmt::to_string(group.end - group.begin));
     slice.arguments.emplace_back("first", core::json_string(tensor_name(groups.workload, group.begin)));
     slice.arguments.emplace_back("last", core::json_string(tensor_name(groups.workload, group.end - 1)));

@@ -144,6 +144,7 @@ struct PipelineOptions {
   /// all workers.
   std::optional<std::int64_t> shard_workers = {};
   std::optional<std::string> shard_level = {};
+  bool pads_tensors = false;                 ///< sharded: as Transfer::pads_tensors
   std::int64_t partition_bytes = 4'000'000;  ///< priority; the next two likewise
   std::int64_t credit_bytes = 16'000'000;
   double negotiation_us = 0;

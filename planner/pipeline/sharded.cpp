@@ -14,14 +14,15 @@ namespace {
 
 using core::CollectiveKind;
 
-constexpr std::array<std::string_view, 8> kKeys = {"prefetch",
+constexpr std::array<std::string_view, 9> kKeys = {"prefetch",
                                                    "backward_prefetch",
                                                    "reshard_after_forward",
                                                    "kept_groups",
                                                    "reshard_after_backward",
                                                    "scatters_in_flight",
                                                    "shard_workers",
-                                                   "shard_level"};
+                                                   "shard_level",
+                                                   "pad_tensors"};
 
 void read_shard_group(const core::Field& field, PipelineOptions& options) {
   if (const auto workers = field.find("shard_workers")) {
@@ -54,6 +55,7 @@ void read(const core::Field& field, PipelineOptions& options) {
     options.reshard_after_backward = reshards->boolean();
   if (const auto scatters = field.find("scatters_in_flight"))
     options.scatters_in_flight = static_cast<std::uint32_t>(scatters->integer(0, kMaxPrefetch));
+  if (const auto pads = field.find("pad_tensors")) options.pads_tensors = pads->boolean();
   read_shard_group(field, options);
 }
 

@@ -66,20 +66,29 @@ std::vector<Payload> payloads_that_travel(const Setting& setting, const Communic
   return out;
 }
 
-/// Adds a warning where FSDP2 would pad tensors by much. A limit of reduce-scatters in flight tells its
-/// schedules.
+/// Adds a warning where padded tensors travel with many more bytes than they have, or where that is not
+/// known.
 void add_padding_warning(const Setting& setting, const CommunicationPlan& plan,
                          std::vector<Warning>& warnings) {
   constexpr double kLeastPercent = 1;
-  if (plan.program.sharding != Sharding::parameters || !plan.program.scatters_in_flight) return;
-  const std::int64_t workers = plan.transfers.front().workers();
-  const double percent = padding_percent(setting.workload, plan.groups, workers);
+  constexpr std::int64_t kUsualRows = 64;  // tensors with fewer rows, or with other numbers, are small
+  const TransferCost& transfer = plan.transfers.front();
+  if (!transfer.transfer().pads_tensors) return;
+  const std::int64_t workers = transfer.workers();
+  const Payload all = payload_of_all(setting.workload);
+  if (workers > kUsualRows && !has_shapes(*setting.workload.profile)) {
+    const std::string text =
+        "the profile lacks shapes of tensors, so that their padding by FSDP2 is left out";
+    warnings.push_back({.subject = text, .weight = 0, .text = text});
+  }
+  const double percent =
+      100 * (static_cast<double>(transfer.padded_bytes(all)) / static_cast<double>(all.bytes) - 1);
   if (percent < kLeastPercent) return;
   warnings.push_back(
       {.subject = "padding by FSDP2",
        .weight = percent,
-       .text = fmt::format("FSDP2 pads the first dimension of each tensor to a multiple of {} workers: up "
-                           "to {:.0f} % more bytes, which are not simulated",
+       .text = fmt::format("FSDP2 pads the first dimension of each tensor to a multiple of {} workers: "
+                           "{:.0f} % more bytes are sent and held",
                            workers, percent),
        .workers = workers,
        .also = "also padded, by at most as much,"});

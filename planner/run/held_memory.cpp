@@ -39,7 +39,7 @@ bool has_activations(const core::Profile& profile) {
 bool is_copied(const ElementBytes& element, const TransferCost& transfer, const Workload& workload,
                const Group& group, bool in_buffers) {
   if (transfer.is_encoded(payload_of(workload, group))) return true;
-  if (element.reduce != element.gradients) return true;
+  if (element.reduce != element.gradients || transfer.transfer().pads_tensors) return true;
   return group.end - group.begin > 1 && !in_buffers;
 }
 

@@ -101,8 +101,10 @@ class Accounts {
   const Groups& groups() const { return executable_.groups; }
   Sharding sharding() const { return executable_.program.sharding; }
   bool communicates() const { return shares_ > 1; }
+  /// Of its parameters as they are gathered and divided into shares.
   std::int64_t elements(std::uint32_t group) const {
-    return bytes_of(workload(), groups()[group]) / element_.profile;
+    const Group& own = groups()[group];
+    return executable_.transfers[own.transfer].padded_bytes(payload_of(workload(), own)) / element_.profile;
   }
   std::int64_t share(std::uint32_t group) const { return (elements(group) + shares_ - 1) / shares_; }
   std::uint32_t group_of(const TaskLabel& label) const {
@@ -321,15 +323,15 @@ class Accounts {
 
 GroupMemory group_memory(const Setting& setting, const TransferCost& transfer, const Group& group) {
   const ElementBytes element(setting.conditions.data_types, setting.workload.profile->dtype);
-  const std::int64_t bytes = bytes_of(setting.workload, group);
-  const std::int64_t elements = bytes / element.profile;
+  const Payload payload = payload_of(setting.workload, group);
+  const std::int64_t gradients = payload.bytes / element.profile * element.gradients;
+  const std::int64_t elements = transfer.padded_bytes(payload) / element.profile;
   GroupMemory out = {.gathered = elements * element.gather,
-                     .gradients = elements * element.gradients,
-                     .sent = elements * element.gradients,
+                     .gradients = gradients,
+                     .sent = gradients,
                      .share = (elements + transfer.workers() - 1) / transfer.workers() * element.parameters};
   if (is_copied(element, transfer, setting.workload, group, false))
-    out.sent = static_cast<std::int64_t>(
-        transfer.message_bytes(CollectiveKind::reduce_scatter, payload_of(setting.workload, group)));
+    out.sent = static_cast<std::int64_t>(transfer.message_bytes(CollectiveKind::reduce_scatter, payload));
   return out;
 }
 

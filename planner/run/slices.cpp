@@ -56,12 +56,12 @@ class Namer {
       slice.arguments.emplace_back("transfer",
                                    core::json_string(fmt::format("{}, {}", transfer.all_reduce.name,
                                                                  core::printable(transfer.compressor.name))));
-    const std::int64_t bytes = bytes_of(setting_.workload, group);
+    const Payload payload = payload_of(setting_.workload, group);
     const auto collective = TaskLabel::collective(label.kind);
     slice.arguments.emplace_back(
         "bytes", collective
-                     ? fmt::format("{:.0f}", plan_.transfers[group.transfer].wire_bytes(*collective, bytes))
-                     : fmt::to_string(bytes));
+                     ? fmt::format("{:.0f}", plan_.transfers[group.transfer].wire_bytes(*collective, payload))
+                     : fmt::to_string(payload.bytes));
     slice.arguments.emplace_back("tensors", fmt::to_string(group.end - group.begin));
     slice.arguments.emplace_back("first", core::json_string(tensor_name(group.begin)));
     slice.arguments.emplace_back("last", core::json_string(tensor_name(group.end - 1)));

@@ -19,6 +19,7 @@ std::vector<TransferCost> transfers_of(const planner::Setting& setting, const pl
     planner::Transfer transfer = planned.transfer();
     transfer.wire = wire;
     transfer.shard_workers = behaviour.options.shard_workers.value_or(0);
+    transfer.pads_tensors = behaviour.options.pads_tensors;
     if (!behaviour.compresses) {
       transfer.compressor = {};
       transfer.selective = false;
@@ -44,8 +45,8 @@ const planner::FusionRequest& Prices::request_for(const Behaviour& behaviour) {
   Framework& made = *known_.back();
   std::vector<TransferCost> transfers = transfers_of(made.setting, schedule_, behaviour);
   if (behaviour.gathers_at_once)
-    made.setting.extras.update +=
-        transfers.front().time(core::CollectiveKind::all_gather, made.setting.workload.bytes());
+    made.setting.extras.update += transfers.front().time(core::CollectiveKind::all_gather,
+                                                         planner::payload_of_all(made.setting.workload));
   const bool in_partitions =
       behaviour.pipeline == schedule_.pipeline && schedule_.fusion.kind == planner::kPartitions;
   made.request = std::make_unique<planner::FusionRequest>(

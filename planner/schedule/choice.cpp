@@ -56,7 +56,8 @@ std::vector<TransferCost> make_transfers(const Setting& setting, const Schedule&
                          .compressor = schedule.compressor,
                          .selective = schedule.selective,
                          .wire = wire_in(setting, schedule),
-                         .shard_workers = shard_workers(*setting.network, schedule.options)},
+                         .shard_workers = shard_workers(*setting.network, schedule.options),
+                         .pads_tensors = schedule.options.pads_tensors},
                         schedule.fusion.choices);
 }
 

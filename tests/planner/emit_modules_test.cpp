@@ -283,7 +283,7 @@ TEST_CASE("emit: FSDP says by how much tensors are padded for the workers of a s
   CHECK(
       flat["notes"][0] ==
       "The first dimension of each tensor is padded to a multiple of 4: collectives carry 41.2 % more bytes, "
-      "which is not priced.");
+      "which is priced.");
   planned.plan.options.shard_workers = 2;
   CHECK(planned.emit("fsdp").json["groups"].dump() ==
         R"([{"tensors":1,"bytes":20,"padding_bytes":4},{"tensors":1,"bytes":48,"padding_bytes":16}])");

@@ -50,32 +50,6 @@ std::string between(const Scene& scene, const std::string& schedule) {
   return support::stream(scene, scene.run(schedule_of(schedule)), Lowered::channel(1));
 }
 
-// Two workers get 2 x 4 and 3 of the 3 x 4 and 5 elements (68 bytes), four get 1 x 4 and 2.
-TEST_CASE("hsdp: what FSDP2 pads is warned of, for the workers of a shard group") {
-  core::Profile profile = support::named({{"a.weight", 12}, {"b.weight", 5}});
-  const auto warnings = [&](const char* schedule, std::int64_t workers) {
-    const core::Network network = nodes_of(2, kInside, kBetween, false);
-    const Setting setting(profile, network, workers, {}, {});
-    std::vector<std::string> out;
-    for (const Warning& warning : run(setting, schedule_of(schedule)).warnings)
-      if (warning.subject == "padding by FSDP2") out.push_back(warning.text);
-    return out;
-  };
-  CHECK(warnings(R"("fsdp2")", 4).empty());  // the shapes are not known
-  profile.layers[0].tensors[0].shape = {3, 4};
-  profile.layers[1].tensors[0].shape = {5};
-  CHECK(
-      warnings(R"("fsdp2")", 4) ==
-      std::vector<std::string>{"FSDP2 pads the first dimension of each tensor to a multiple of 4 workers: up "
-                               "to 41 % more bytes, which are not simulated"});
-  CHECK(
-      warnings(R"({"name": "hsdp", "shard_workers": 2})", 4) ==
-      std::vector<std::string>{"FSDP2 pads the first dimension of each tensor to a multiple of 2 workers: up "
-                               "to 29 % more bytes, which are not simulated"});
-  CHECK(warnings(R"("fsdp")", 4).empty());
-  CHECK(warnings(R"("ddp")", 4).empty());
-}
-
 // Between two nodes an all-reduce of half of a layer takes 2 x 2 us and M/2 x 0.1 us: 8 us of layer 2, 6 us
 // of layer 1. Of the next iteration the first gather is shown.
 //
@@ -161,7 +135,7 @@ TEST_CASE("hsdp: with a single shard group it is FSDP") {
     CHECK(node.metrics.iteration_us == plain.metrics.iteration_us);
     CHECK(node.warnings.size() == (workers > 1 ? 1 : 0));
     CHECK(make_plan(scene.setting, schedule_of(R"("hsdp")"), node).options ==
-          PipelineOptions{.scatters_in_flight = 1});
+          PipelineOptions{.scatters_in_flight = 1, .pads_tensors = true});
   }
 }
 
@@ -344,9 +318,10 @@ TEST_CASE("hsdp: sums travel in the type in which gradients are reduced") {
 // ---- what is read, written and refused
 
 TEST_CASE("hsdp: its keys, and what is refused") {
-  CHECK(preset_schedule("hsdp").options == PipelineOptions{.scatters_in_flight = 1, .shard_level = "node"});
+  CHECK(preset_schedule("hsdp").options ==
+        PipelineOptions{.scatters_in_flight = 1, .shard_level = "node", .pads_tensors = true});
   CHECK(schedule_of(R"({"name": "hsdp", "shard_workers": 4})").options ==
-        PipelineOptions{.scatters_in_flight = 1, .shard_workers = 4});
+        PipelineOptions{.scatters_in_flight = 1, .shard_workers = 4, .pads_tensors = true});
   CHECK(schedule_of(hsdp()).name == "sharded shard_workers 2");
   const auto refused = [](const std::string& members, const char* message) {
     CHECK_THROWS_WITH_AS(schedule_of(hsdp(members)), message, core::InputError);
@@ -379,7 +354,7 @@ TEST_CASE("hsdp: a plan says how many workers shard, and a mesh of two dimension
   const Scene scene(two_layers(), nodes_of(2, kInside, kBetween, false), 8, {.iterations = 1});
   const Schedule schedule = schedule_of(R"("hsdp")");
   const PlanFile plan = make_plan(scene.setting, schedule, scene.run(schedule));
-  CHECK(plan.options == PipelineOptions{.scatters_in_flight = 1, .shard_workers = 2});
+  CHECK(plan.options == PipelineOptions{.scatters_in_flight = 1, .shard_workers = 2, .pads_tensors = true});
   const PlanFile again = read_plan_file(core::Field::parse(plan_text(plan), "p.json"));
   CHECK(again.options == plan.options);
 }

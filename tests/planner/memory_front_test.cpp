@@ -29,9 +29,10 @@ using support::profile_of;
 using support::Random;
 using support::Scene;
 
-const Schedule& fsdp() {
-  static const Schedule schedule = support::schedule_of(R"("fsdp")");
-  return schedule;
+const Schedule& fsdp(bool pads = false) {
+  static const Schedule plain = support::schedule_of(R"("fsdp")");
+  static const Schedule padded = support::schedule_of(R"({"name": "fsdp", "pad_tensors": true})");
+  return pads ? padded : plain;
 }
 
 struct Point {
@@ -60,7 +61,7 @@ bool divides_a_run(const Scene& scene, const Groups& groups) {
 }
 
 /// All plans of whole layers, and of whole runs of layers that are computed again.
-std::vector<Point> all_points(const Scene& scene) {
+std::vector<Point> all_points(const Scene& scene, bool pads) {
   const Workload& workload = scene.setting.workload;
   std::vector<Point> out;
   const auto whole_layers = [&](std::uint32_t begin, std::uint32_t end) {
@@ -79,8 +80,9 @@ std::vector<Point> all_points(const Scene& scene) {
     for (std::uint32_t ahead = 0; ahead <= count; ++ahead)
       for (std::uint32_t behind = 0; behind <= count; ++behind)
         for (std::uint32_t kept = 0; kept <= count; ++kept)
-          out.push_back(
-              point_of(scene, groups, {.prefetch = ahead, .kept_groups = kept, .backward_prefetch = behind}));
+          out.push_back(point_of(
+              scene, groups,
+              {.prefetch = ahead, .kept_groups = kept, .backward_prefetch = behind, .pads_tensors = pads}));
   });
   return out;
 }
@@ -93,7 +95,12 @@ core::Profile random_layers(Random& random, std::uint32_t count) {
                       .elements = {random.between(1, 4000)}});
     if (random.one_in(3)) layers.back().elements.push_back(random.between(1, 400));
   }
-  return profile_of(layers);
+  core::Profile out = profile_of(layers);
+  for (core::ProfileLayer& layer : out.layers)
+    for (core::ProfileTensor& tensor : layer.tensors)
+      tensor.shape = tensor.elements % 2 == 0 ? std::vector<std::int64_t>{tensor.elements / 2, 2}
+                                              : std::vector<std::int64_t>{tensor.elements};
+  return out;
 }
 
 TEST_CASE("memory front: of a small model it is that of all plans, and no plan beats its bounds") {
@@ -110,8 +117,9 @@ TEST_CASE("memory front: of a small model it is that of all plans, and no plan b
     }
     const Scene scene(profile, pair_of(static_cast<double>(random.below(60)), 0.01), random.between(2, 8),
                       conditions);
-    const std::vector<Point> all = all_points(scene);
-    const MemoryFront front = memory_front(scene.setting, fsdp());
+    const bool pads = seed % 2 == 1;
+    const std::vector<Point> all = all_points(scene, pads);
+    const MemoryFront front = memory_front(scene.setting, fsdp(pads));
     CHECK(front.is_exact);
     REQUIRE(!front.plans.empty());
     for (std::size_t i = 1; i < front.plans.size(); ++i) {
@@ -161,10 +169,10 @@ Scene random_scene(Random& random, std::uint32_t layers) {
 }
 
 /// The time in microseconds that no plan of whole layers beats; none if nothing fits.
-std::optional<double> relaxed_us(const Scene& scene, std::int64_t memory) {
+std::optional<double> relaxed_us(const Scene& scene, std::int64_t memory, bool pads = false) {
   Groups layers = layers_with_tensors(scene.setting.workload);
   std::reverse(layers.begin(), layers.end());
-  const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp());
+  const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp(pads));
   std::optional<double> out;
   for (const RelaxedPlan& plan : MemoryBound(scene.setting, transfers.front(), layers).best(memory))
     if (!out || sim::to_us(plan.time) < *out) out = sim::to_us(plan.time);
@@ -177,12 +185,13 @@ TEST_CASE("memory bound: no plan of whole layers is faster with as little memory
     Random random(seed);
     const Scene scene = random_scene(random, 1 + random.below(4));
     std::map<std::int64_t, double> fastest;  // by memory
-    for (const Point& point : all_points(scene)) {
+    const bool pads = seed % 2 == 1;
+    for (const Point& point : all_points(scene, pads)) {
       const auto [at, is_new] = fastest.emplace(point.bytes, point.us);
       if (!is_new) at->second = std::min(at->second, point.us);
     }
     for (const auto& [bytes, us] : fastest) {
-      const std::optional<double> bound = relaxed_us(scene, bytes);
+      const std::optional<double> bound = relaxed_us(scene, bytes, pads);
       REQUIRE(bound.has_value());
       CHECK(*bound <= us * (1 + 1e-9));
     }
@@ -286,9 +295,10 @@ TEST_CASE("memory front: no plan of whole layers is faster than the bounds of pl
     const Scene scene = random_scene(random, 1 + random.below(4));
     Groups layers = layers_with_tensors(scene.setting.workload);
     std::reverse(layers.begin(), layers.end());
-    const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp());
+    const bool pads = seed % 2 == 1;
+    const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp(pads));
     const MemoryBound bound(scene.setting, transfers.front(), layers);
-    for (const Point& point : all_points(scene)) {
+    for (const Point& point : all_points(scene, pads)) {
       const std::optional<sim::Time> channel = bound.least_channel_time(point.bytes);
       REQUIRE(channel.has_value());
       CHECK(sim::to_us(*channel) <= point.us * (1 + 1e-9));

@@ -89,6 +89,7 @@ void check_size(const RunSpec& spec, const planner::Simulated& run) {
 Prediction predicted(const RunSpec& spec, const Calibration& calibration) {
   planner::Schedule schedule = spec.schedule;
   schedule.compressor = measured(schedule.compressor, spec, calibration);
+  schedule.options.pads_tensors = false;  // workers divide groups, not each of their tensors
   planner::Conditions conditions = spec.conditions;
   if (!conditions.overlap.slows()) conditions.overlap = calibration.overlap;
   const planner::Setting setting(calibration.profile, calibration.network, spec.workers,

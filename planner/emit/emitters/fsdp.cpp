@@ -86,6 +86,7 @@ Behaviour behaves(const PlanFile& plan, const Workload& workload) {
   options.prefetch = std::max(kOne, plan.options.prefetch.value_or(kOne));
   if (options.backward_prefetch) options.backward_prefetch = std::max(kOne, *options.backward_prefetch);
   options.scatters_in_flight = std::max(kOne, options.scatters_in_flight.value_or(kOne));
+  options.pads_tensors = true;
   const bool keeps_last = shares_ends(workload);
   std::string priced = words(is_sharded, keeps_last, options, is_hybrid(plan, options));
   return {.pipeline = keeps_last ? &keeping_last_group() : &pipeline("sharded"),
@@ -297,26 +298,27 @@ void note_tied(Report& report, const Tied& shared, bool would_reshard) {
 }
 
 /// "The first dimension of each tensor is padded to a multiple of 512: collectives carry ..."
-void note_padding(Report& report, const ModuleGroups& made) {
+void note_padding(Report& report) {
   const Workload& workload = report.request().workload;
   const std::int64_t workers = workers_of_group(report.request(), report.behaviour());
-  const double percent = padding_percent(workload, made.groups, workers);
+  const double percent = 100 * static_cast<double>(padding_before(workload, workers).back()) /
+                         static_cast<double>(workload.bytes());
   constexpr double kLeastShown = 0.05;
   if (percent >= kLeastShown)
     report.note(fmt::format(
         "The first dimension of each tensor is padded to a multiple of {}: collectives carry {:.1f} % more "
-        "bytes, which is not priced.",
+        "bytes, which is priced.",
         workers, percent));
 }
 
 /// The number of tensors and the bytes of each group, with those of its padding where there are any.
 ordered_json groups_json(const EmitRequest& request, const Behaviour& behaviour, const Groups& groups) {
   ordered_json out = sizes_json(request.workload, groups);
+  const std::vector<std::int64_t> before =
+      padding_before(request.workload, workers_of_group(request, behaviour));
   for (std::size_t i = 0; i < groups.size(); ++i)
-    if (const double more = padding_bytes(request.workload, groups[i], workers_of_group(request, behaviour));
-        more > 0)
-      out[i]["padding_bytes"] =
-          more < 0x1p53 ? ordered_json(static_cast<std::int64_t>(more)) : ordered_json(more);
+    if (const std::int64_t more = before[groups[i].end] - before[groups[i].begin]; more > 0)
+      out[i]["padding_bytes"] = more;
   return out;
 }
 
@@ -336,7 +338,7 @@ void add_notes(Report& report, const ModuleGroups& made) {
                   [&](const Wrap& call) { return call.modules.front() == "" && reshards[call.group]; }))
     report.note(
         "FSDP gathers the group of `fully_shard(model)` when backward begins, not as late as is priced.");
-  note_padding(report, made);
+  note_padding(report);
   report.note_of_job("Module names are the tensors' without their last part.");
   if (const Division* division = report.request().division; division != nullptr) {
     if (division->pipeline > 1)
