@@ -92,11 +92,14 @@ void keep(Front& front, const State& state) {
 
 }  // namespace
 
-MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, const Groups& units)
+MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, const Groups& units,
+                         const PipelineOptions& options)
     : setting_(setting),
       units_(units.size() + 1),
       ranges_(units.size() * units.size()),
       accumulates_(setting.conditions.accumulation_steps > 1),
+      is_early_(options.gathers_early),
+      keeps_parameters_(!options.reshard_after_backward),
       is_steady_(!setting.conditions.overlap.slows()) {
   const Workload& workload = setting.workload;
   const Activations activations(setting);
@@ -209,6 +212,10 @@ class MemoryBound::Search {
     Front& out = front(begin, end, is_kept);
     if (begin == 0) {
       State state;
+      if (ahead_in_backward_ && bound_.is_early_)
+        state.gathering = bound_.accumulates_ && bound_.keeps_parameters_
+                              ? -bound_.setting_.workload.forward_total
+                              : -unit(end - 1).forward_from;
       if (ahead_in_backward_ && unit(end - 1).ready > unit(begin).starts)
         state.next_gathered = memory_ - range(begin, end).in_backward;
       add(state, begin, end, is_kept);

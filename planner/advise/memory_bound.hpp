@@ -8,6 +8,7 @@
 
 #include "planner/cost/setting.hpp"
 #include "planner/job/grouping.hpp"
+#include "planner/pipeline/pipeline.hpp"
 #include "planner/run/group_memory.hpp"
 
 namespace planner {
@@ -25,8 +26,9 @@ struct RelaxedPlan {
 /// groups. docs/method.md has the rules and why they never say more than a plan takes.
 class MemoryBound {
  public:
-  /// The first transfer is that of all groups. All must outlive this object.
-  MemoryBound(const Setting& setting, const TransferCost& transfer, const Groups& units);
+  /// The first transfer is that of all groups. All but the options must outlive this object.
+  MemoryBound(const Setting& setting, const TransferCost& transfer, const Groups& units,
+              const PipelineOptions& options);
 
   /// The best plans that take no more than this memory as far as the relaxation knows: one for each way of
   /// gathering ahead that fits.
@@ -75,6 +77,9 @@ class MemoryBound {
   std::int64_t lasting_ = 0;
   std::int64_t least_memory_ = 0;
   bool accumulates_ = false;
+  bool is_early_ = false;  ///< whether backward may gather under the forward pass of its first group
+  bool keeps_parameters_ =
+      false;                ///< from one micro-batch to the next, so that forward passes may gather nothing
   bool is_steady_ = false;  ///< whether compute and channel do not slow each other down
   std::int64_t all_activations_ = 0;
 };

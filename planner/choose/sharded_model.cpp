@@ -3,8 +3,9 @@
 // Groups are added in backward order. The rest of an iteration depends on the groups added so far through the
 // times of ShardedProblem, each of which is a sum or maximum of times before it, so none falls when another
 // grows: a beginning of the grouping that is no better in any of them than another one can be dropped. They
-// describe whole layers exactly where 0 or 1 groups are gathered ahead in each kind of pass and at most one
-// reduce-scatter may be in flight, or any number. Otherwise they are lower bounds, and so is the value.
+// describe whole layers exactly where 0 or 1 groups are gathered ahead in each kind of pass, or 2 in forward,
+// and at most one reduce-scatter may be in flight, or any number. Otherwise they are lower bounds, and so is
+// the value.
 
 #include <algorithm>
 #include <optional>
@@ -23,12 +24,20 @@ namespace {
 using core::CollectiveKind;
 using sim::Time;
 
-/// How many groups are gathered ahead of compute.
-enum class Ahead { none, one, several };
+/// How many groups are gathered ahead of compute; two only in forward passes.
+enum class Ahead { none, one, two, several };
 
-Ahead ahead(std::optional<std::uint32_t> groups) {
-  const std::uint32_t number = groups.value_or(UINT32_MAX);
-  return number == 0 ? Ahead::none : number == 1 ? Ahead::one : Ahead::several;
+/// An early gather of forward begins as if one more were gathered ahead.
+Ahead ahead_in_forward(const Program& program) {
+  const std::uint64_t groups = program.prefetch.value_or(UINT32_MAX);
+  const std::uint64_t number = groups + (program.gathers_early && groups > 0 ? 1 : 0);
+  return number > 2 ? Ahead::several : static_cast<Ahead>(number);
+}
+
+Ahead ahead_in_backward(const Program& program) {
+  const std::uint32_t number =
+      (program.backward_prefetch ? program.backward_prefetch : program.prefetch).value_or(UINT32_MAX);
+  return number > 1 ? Ahead::several : static_cast<Ahead>(number);
 }
 
 struct ShardedStep {
@@ -43,7 +52,7 @@ struct ShardedStep {
 /// forward passes, all alike, and backward passes before the last, all alike, that scatter nothing.
 class ShardedProblem {
  public:
-  static constexpr std::size_t kStates = 11;
+  static constexpr std::size_t kStates = 12;
   using State = ParetoState<kStates>;
   using Step = ShardedStep;
 
@@ -51,8 +60,9 @@ class ShardedProblem {
       : spec_(spec),
         workload_(spec.workload),
         program_(spec.program(kProbed)),
-        forward_ahead_(ahead(program_.prefetch)),
-        backward_ahead_(program_.backward_prefetch ? ahead(program_.backward_prefetch) : forward_ahead_),
+        forward_ahead_(ahead_in_forward(program_)),
+        backward_ahead_(ahead_in_backward(program_)),
+        early_(program_.gathers_early && backward_ahead_ != Ahead::none),
         sums_(program_.has_channel_between() &&
               std::ranges::any_of(spec.transfers, &TransferCost::is_replicated)),
         kept_(kept_groups()),
@@ -94,11 +104,18 @@ class ShardedProblem {
   std::uint32_t count() const { return workload_.gradient_count(); }
   std::uint32_t transfers() const { return static_cast<std::uint32_t>(spec_.transfers.size()); }
   State start() const {
-    State out{};
+    State out = min(0);
+    out[kScattered] = Time::zero();
     out[kArrival] = out[kEarlierArrival] = starts_[0];
     return out;
   }
-  static State min(std::uint32_t /*cut*/) { return {}; }
+  State min(std::uint32_t /*cut*/) const {
+    State out{};
+    if (early_)
+      for (const std::size_t i : {kNextGather, kScattered, kChannel, kSummedChannel, kEarlierNextGather})
+        out[i] = -workload_.forward_total;
+    return out;
+  }
   static bool longer_costs_more() { return false; }
 
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time /*tick*/ = {}) const {
@@ -112,7 +129,8 @@ class ShardedProblem {
         .sum = sums_ && cost.is_replicated() ? cost.time(CollectiveKind::all_reduce, payload) : Time::zero()};
   }
 
-  State extend(const State& state, const Step& step) const {
+  State extend(State state, const Step& step) const {
+    if (early_ && step.begin == 0) begin_early(state, step);
     State out{};
     add_forward(state, step, out);
     add_backward(state, step, out);
@@ -151,6 +169,8 @@ class ShardedProblem {
   static constexpr std::size_t kEarlierNextGather = 8;
   static constexpr std::size_t kEarlierArrival = 9;
   static constexpr std::size_t kGroups = 10;  ///< their number, up to that of kept groups
+  /// From the end of the gather before the last group's; only if two are gathered ahead.
+  static constexpr std::size_t kForwardChannel = 11;
 
   std::int64_t batches() const { return spec_.setting.conditions.accumulation_steps; }
   /// The number of groups that are kept after forward.
@@ -182,8 +202,22 @@ class ShardedProblem {
     return cut == 0 ? starts_[0] : starts_[cut] - workload_.gradients[cut - 1].ready;
   }
 
+  /// The first gather of a backward pass may begin with the last group's forward pass, or with the whole one
+  /// if that gathers nothing.
+  void begin_early(State& state, const Step& step) const {
+    const bool kept = !program_.releases_between_batches;  // from the first micro-batch on
+    const Time of_group = -forward_[step.end];
+    const Time whole = -workload_.forward_total;
+    for (const std::size_t i : {kNextGather, kScattered, kChannel})
+      state[i] = kept && batches() > 1 ? whole : of_group;
+    state[kEarlierNextGather] = kept && batches() > 2 ? whole : of_group;
+  }
+
   /// If one group is gathered ahead, that gather begins when the group's pass does, so from one group's pass
-  /// to the next it takes the longer of compute and gather.
+  /// to the next it takes the longer of compute and gather. If two are, let g be what remains from the end of
+  /// a group's gather, f from the beginning of its pass. The next gather begins when this one has ended and
+  /// the pass of the group before has begun; so for that group g is max(g, f) and a gather, and f is the
+  /// longer of compute and f, and of g.
   void add_forward(const State& state, const Step& step, State& out) const {
     const Time compute = forward_[step.end] - forward_[step.begin];
     switch (forward_ahead_) {
@@ -191,6 +225,11 @@ class ShardedProblem {
       case Ahead::one:
         out[kForward] = std::max(state[kForwardGathered], state[kForward] + compute);
         out[kForwardGathered] = out[kForward] + step.gather;
+        return;
+      case Ahead::two:
+        out[kForwardChannel] = state[kForwardGathered];
+        out[kForward] = std::max(state[kForward] + compute, state[kForwardChannel]);
+        out[kForwardGathered] = std::max(out[kForwardChannel], out[kForward]) + step.gather;
         return;
       case Ahead::several:
         out[kForwardGathered] = step.gather + std::max(forward_[step.end], state[kForwardGathered]);
@@ -214,7 +253,8 @@ class ShardedProblem {
     const Time begins = is_gathered ? std::max(arrival, gathered) : arrival;
     const Time ready = begins + workload_.gradients[step.end - 1].ready - starts_[step.begin];
     out[kNextGather] = gathered;
-    if (backward_ahead_ == Ahead::one && !divided) out[kNextGather] = std::max(scattered, arrival);
+    if (backward_ahead_ == Ahead::one && !divided)
+      out[kNextGather] = early_ && !is_gathered ? scattered : std::max(scattered, arrival);
     out[kArrival] = ready;
     if (program_.scatters_in_flight == 1U && !divides(step.end)) out[kArrival] = std::max(ready, scattered);
     out[kArrival] += gap(step.end);
@@ -231,13 +271,15 @@ class ShardedProblem {
   }
 
   void add_earlier(const State& state, const Step& step, State& out) const {
-    const Time gather = is_gathered_again(state, step) ? step.gather : Time::zero();
+    const bool is_gathered = is_gathered_again(state, step);
+    const Time gather = is_gathered ? step.gather : Time::zero();
     Time begins = state[kEarlierArrival];
     if (backward_ahead_ == Ahead::none)
       begins += gather;
     else if (gather > Time::zero())
       begins = std::max(begins, state[kEarlierNextGather] + gather);
-    out[kEarlierNextGather] = backward_ahead_ == Ahead::one ? begins : state[kEarlierNextGather] + gather;
+    const bool waits = backward_ahead_ == Ahead::one && (is_gathered || !early_);
+    out[kEarlierNextGather] = waits ? begins : state[kEarlierNextGather] + gather;
     out[kEarlierArrival] = begins + starts_[step.end] - starts_[step.begin];
   }
 
@@ -252,7 +294,7 @@ class ShardedProblem {
     Time gathered = state[kForwardGathered];
     if (forward_ahead_ == Ahead::one && cut < count())
       gathered = std::max(gathered, state[kForward] + forward_[cut + 1] - forward_[cut]);
-    const Time whole = forward_ahead_ == Ahead::one ? compute : workload_.forward_total;
+    const Time whole = forward_ahead_ != Ahead::several ? compute : workload_.forward_total;
     return std::max(whole, gathered + rest(min_gathers_, cut));
   }
 
@@ -300,7 +342,8 @@ class ShardedProblem {
   Program program_;
   Ahead forward_ahead_;
   Ahead backward_ahead_;
-  bool sums_;  ///< whether there are several shard groups
+  bool early_;  ///< whether backward passes gather early
+  bool sums_;   ///< whether there are several shard groups
   std::uint32_t kept_;
   bool keeps_last_;
   std::vector<Time> forward_;      // by cut: forward from the first layer of the groups before it

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/graph/collectives.hpp"
+#include "planner/graph/copied_out.hpp"
 #include "planner/graph/groups_by_layer.hpp"
 #include "planner/graph/iterations.hpp"
 
@@ -22,6 +23,7 @@ struct Pass {
   std::uint32_t batch = 0;           ///< micro-batch, counted in the direction of the pass
   std::vector<bool> is_gathered;     ///< by group; the parameters of other groups are present
   std::vector<std::uint32_t> order;  ///< groups in the order of use
+  std::size_t reached = 0;           ///< to how many of them compute has come
   std::size_t issued = 0;            ///< how many of them are reached or gathered ahead
 };
 
@@ -33,7 +35,8 @@ class ForPasses {
         collectives_(writer, update_),
         by_first_layer_(groups_by_first_layer(writer.workload(), writer.job().groups)),
         by_first_step_(groups_by_first_step(writer.workload(), writer.job().groups)),
-        gathered_(writer.job().groups.size()) {}
+        gathered_(writer.job().groups.size()),
+        copied_out_(writer.workers().size()) {}
 
   void run() {
     writer_.mark();
@@ -132,12 +135,25 @@ class ForPasses {
       if (op.issue == issue && !is_kept) pass_.is_gathered[op.group] = true;
     for (std::uint32_t i = 0; i < groups; ++i)
       pass_.order.push_back(issue == Issue::forward ? groups - 1 - i : i);
-    while (pass_.issued < ahead(issue) && pass_.issued < groups) gather_next();
+    if (issue == Issue::forward)
+      for (std::size_t i = 0; i < copied_out_.size(); ++i)
+        copied_out_[i].begin_forward(writer_.workers()[i].last);
+    // FSDP2 issues further gathers when compute has come to the first group
+    gather_until(is_early() ? 1 : ahead(issue));
+  }
+
+  bool is_early() const { return writer_.program().gathers_early && ahead(pass_.issue) > 0; }
+
+  /// Issues the gathers of as many groups of the pass, or of all.
+  void gather_until(std::uint64_t groups) {
+    while (pass_.issued < std::min<std::uint64_t>(groups, pass_.order.size())) gather_next();
   }
 
   /// Issues the gather of the group that is `prefetch` groups ahead, possibly of the group itself.
   void come_to(std::uint32_t group) {
-    if (pass_.issued < pass_.order.size()) gather_next();
+    if (pass_.is_gathered[group])
+      for (std::size_t i = 0; i < copied_out_.size(); ++i) copied_out_[i].add(writer_.workers()[i].last);
+    gather_until(++pass_.reached + std::uint64_t{ahead(pass_.issue)});
     if (!gathered_[group]) return;
     for (WorkerTasks& at : writer_.workers()) {
       // gathers that were waited for have ended by then; reduce-scatters may come later than this gather
@@ -155,7 +171,9 @@ class ForPasses {
         pass_.issue == Issue::forward ? Kind::forward_gather : Kind::backward_gather,
         pass_.batch * groups + group,
         writer_.transfer_of(group).time(core::CollectiveKind::all_gather, writer_.payload_of(group)));
-    for (const WorkerTasks& at : writer_.workers()) writer_.depend(task, at.last);
+    for (std::size_t i = 0; i < copied_out_.size(); ++i)
+      writer_.depend(task, is_early() ? copied_out_[i].awaited(pass_.issue == Issue::forward)
+                                      : writer_.workers()[i].last);
     for (const TaskId earlier : awaited_) writer_.depend(task, earlier);
     update_.wait_for_drained_channel(task);
     gathered_[group] = task;
@@ -168,6 +186,7 @@ class ForPasses {
   std::vector<std::vector<std::uint32_t>> by_first_step_;
   Pass pass_;
   std::vector<std::optional<TaskId>> gathered_;  // by group: the task that its layers' pass waits for
+  std::vector<CopiedOut> copied_out_;            // by worker
   std::deque<TaskId> scattering_;                // reduce-scatters that backward has not waited for
   std::vector<TaskId> in_flight_;                // all collectives of gradients of this micro-batch
   std::vector<TaskId> awaited_;                  // those of the one before, for which its first gathers wait

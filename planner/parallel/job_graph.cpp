@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
+#include "planner/graph/copied_out.hpp"
 #include "planner/graph/groups_by_layer.hpp"
 #include "planner/parallel/slots.hpp"
 
@@ -40,7 +41,8 @@ class StageWriter {
         stage_(stage),
         builder_(builder),
         tasks_(tasks),
-        gathered_(parts.size()) {}
+        gathered_(parts.size()),
+        copied_out_(parts.size()) {}
 
   /// Adds the stage's tasks, and notes each pass of a micro-batch through a part. Returns the last tasks.
   template <typename Note>
@@ -125,7 +127,10 @@ class StageWriter {
     const PartGroups& groups = part_of(slot).groups[process_group];
     auto& gathered = gathered_[static_cast<std::size_t>(slot.part)][process_group];
     const auto count = static_cast<std::uint32_t>(groups.groups.size());
-    const std::uint32_t ahead = std::min(count, ahead_of(groups.program, slot.is_forward).value_or(count));
+    const bool is_early = gathers_early(groups.program, slot.is_forward);
+    std::uint32_t ahead = std::min(count, ahead_of(groups.program, slot.is_forward).value_or(count));
+    // FSDP2 issues further gathers when compute has come to the first group
+    if (is_early && reached == 0) ahead = 1;
     for (const Op& op : groups.program.ops) {
       if (op.issue != Issue::forward) continue;
       // backward uses the groups in the opposite order
@@ -136,13 +141,19 @@ class StageWriter {
       of_group.group = group;
       const TaskId id =
           gather({.part = slot.part, .process_group = static_cast<std::int64_t>(process_group)}, of_group);
-      if (last_) builder_.add_dependency(*last_, id);
+      const std::optional<TaskId> after =
+          is_early ? copied_out_[static_cast<std::size_t>(slot.part)].awaited(slot.is_forward) : last_;
+      if (after) builder_.add_dependency(*after, id);
       gathered[group] = id;
     }
   }
 
   static std::optional<std::uint32_t> ahead_of(const Program& program, bool is_forward) {
     return !is_forward && program.backward_prefetch ? program.backward_prefetch : program.prefetch;
+  }
+
+  static bool gathers_early(const Program& program, bool is_forward) {
+    return program.gathers_early && ahead_of(program, is_forward) != 0U;
   }
 
   bool has_gathers(const Slot& slot) const {
@@ -206,6 +217,8 @@ class StageWriter {
   template <typename By>
   Arrivals begin_gathers(const Slot& slot, const By& groups_by) {
     Arrivals out;
+    gathers_from_ = tasks_.size();
+    if (slot.is_forward) copied_out_[static_cast<std::size_t>(slot.part)].begin_forward(last_);
     for (std::size_t of = 0; of < part_of(slot).groups.size(); ++of) {
       const PartGroups& groups = part_of(slot).groups[of];
       out.push_back(groups_by(groups.workload, groups.groups));
@@ -220,8 +233,10 @@ class StageWriter {
     std::vector<TaskId> awaited;
     for (std::size_t of = 0; of < reached.size(); ++of)
       for (const std::uint32_t group : arrivals[of][at]) {
-        gather_until(slot, of, ++reached[of]);
         const auto& gathered = gathered_[static_cast<std::size_t>(slot.part)][of][group];
+        if (gathered && sim::index(*gathered) >= gathers_from_)
+          copied_out_[static_cast<std::size_t>(slot.part)].add(last_);
+        gather_until(slot, of, ++reached[of]);
         if (gathered) awaited.push_back(*gathered);
       }
     return awaited;
@@ -347,6 +362,8 @@ class StageWriter {
   std::deque<TaskId> scattering_;       // reduce-scatters that compute has not waited for
   std::vector<TaskId> next_waits_for_;  // the next compute task does
   std::vector<std::vector<std::vector<std::optional<TaskId>>>> gathered_;  // by part, process group and group
+  std::vector<CopiedOut> copied_out_;                                      // by part
+  std::size_t gathers_from_ = 0;  // the first task that a gather of this pass may be
 };
 
 class JobWriter {

@@ -41,6 +41,7 @@ void write_options(const PipelineOptions& options, nlohmann::ordered_json& out) 
   if (options.shard_workers) out["shard_workers"] = *options.shard_workers;
   if (options.shard_level) out["shard_level"] = *options.shard_level;
   if (options.pads_tensors) out["pad_tensors"] = true;
+  if (options.gathers_early) out["gather_early"] = true;
   if (options.partition_bytes != usual.partition_bytes) out["partition_bytes"] = options.partition_bytes;
   if (options.credit_bytes != usual.credit_bytes) out["credit_bytes"] = options.credit_bytes;
   if (options.negotiation_us != usual.negotiation_us) out["negotiation_us"] = options.negotiation_us;

@@ -73,6 +73,10 @@ struct Program {
   std::optional<std::uint32_t> prefetch = {};
   /// The same for backward passes, if it is another number.
   std::optional<std::uint32_t> backward_prefetch = {};
+  /// Whether an all-gather that is ahead of compute waits only until an earlier group's parameters leave
+  /// their buffer, which they do when compute comes to them (PyTorch FSDP2): in forward passes those of one
+  /// group before, in backward passes those of the last group that was gathered.
+  bool gathers_early = false;
   std::optional<ByLayer> by_layer = {};  ///< if set, the channel goes by layer instead of in order
   sim::Time negotiation{};               ///< time on the channel before each collective
   /// A group issued for gradients is issued with the first gradient of the next group (the last one after
@@ -145,6 +149,7 @@ struct PipelineOptions {
   std::optional<std::int64_t> shard_workers = {};
   std::optional<std::string> shard_level = {};
   bool pads_tensors = false;                 ///< sharded: as Transfer::pads_tensors
+  bool gathers_early = false;                ///< sharded: as in Program
   std::int64_t partition_bytes = 4'000'000;  ///< priority; the next two likewise
   std::int64_t credit_bytes = 16'000'000;
   double negotiation_us = 0;

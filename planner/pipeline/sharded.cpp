@@ -14,15 +14,16 @@ namespace {
 
 using core::CollectiveKind;
 
-constexpr std::array<std::string_view, 9> kKeys = {"prefetch",
-                                                   "backward_prefetch",
-                                                   "reshard_after_forward",
-                                                   "kept_groups",
-                                                   "reshard_after_backward",
-                                                   "scatters_in_flight",
-                                                   "shard_workers",
-                                                   "shard_level",
-                                                   "pad_tensors"};
+constexpr std::array<std::string_view, 10> kKeys = {"prefetch",
+                                                    "backward_prefetch",
+                                                    "reshard_after_forward",
+                                                    "kept_groups",
+                                                    "reshard_after_backward",
+                                                    "scatters_in_flight",
+                                                    "shard_workers",
+                                                    "shard_level",
+                                                    "pad_tensors",
+                                                    "gather_early"};
 
 void read_shard_group(const core::Field& field, PipelineOptions& options) {
   if (const auto workers = field.find("shard_workers")) {
@@ -56,6 +57,7 @@ void read(const core::Field& field, PipelineOptions& options) {
   if (const auto scatters = field.find("scatters_in_flight"))
     options.scatters_in_flight = static_cast<std::uint32_t>(scatters->integer(0, kMaxPrefetch));
   if (const auto pads = field.find("pad_tensors")) options.pads_tensors = pads->boolean();
+  if (const auto early = field.find("gather_early")) options.gathers_early = early->boolean();
   read_shard_group(field, options);
 }
 
@@ -71,6 +73,7 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
   program.prefetch = options.prefetch.value_or(1);
   program.sharding = Sharding::parameters;
   program.backward_prefetch = options.backward_prefetch;
+  program.gathers_early = options.gathers_early;
   program.releases_between_batches = options.reshard_after_backward;
   program.scatters_in_flight = options.scatters_in_flight;
   const bool is_replicated = options.shard_workers || options.shard_level;

@@ -29,10 +29,11 @@ using support::profile_of;
 using support::Random;
 using support::Scene;
 
-const Schedule& fsdp(bool pads = false) {
+const Schedule& fsdp(bool as_fsdp2 = false) {
   static const Schedule plain = support::schedule_of(R"("fsdp")");
-  static const Schedule padded = support::schedule_of(R"({"name": "fsdp", "pad_tensors": true})");
-  return pads ? padded : plain;
+  static const Schedule fsdp2 =
+      support::schedule_of(R"({"name": "fsdp", "pad_tensors": true, "gather_early": true})");
+  return as_fsdp2 ? fsdp2 : plain;
 }
 
 struct Point {
@@ -61,7 +62,7 @@ bool divides_a_run(const Scene& scene, const Groups& groups) {
 }
 
 /// All plans of whole layers, and of whole runs of layers that are computed again.
-std::vector<Point> all_points(const Scene& scene, bool pads) {
+std::vector<Point> all_points(const Scene& scene, bool as_fsdp2) {
   const Workload& workload = scene.setting.workload;
   std::vector<Point> out;
   const auto whole_layers = [&](std::uint32_t begin, std::uint32_t end) {
@@ -80,9 +81,12 @@ std::vector<Point> all_points(const Scene& scene, bool pads) {
     for (std::uint32_t ahead = 0; ahead <= count; ++ahead)
       for (std::uint32_t behind = 0; behind <= count; ++behind)
         for (std::uint32_t kept = 0; kept <= count; ++kept)
-          out.push_back(point_of(
-              scene, groups,
-              {.prefetch = ahead, .kept_groups = kept, .backward_prefetch = behind, .pads_tensors = pads}));
+          out.push_back(point_of(scene, groups,
+                                 {.prefetch = ahead,
+                                  .kept_groups = kept,
+                                  .backward_prefetch = behind,
+                                  .pads_tensors = as_fsdp2,
+                                  .gathers_early = as_fsdp2}));
   });
   return out;
 }
@@ -117,9 +121,9 @@ TEST_CASE("memory front: of a small model it is that of all plans, and no plan b
     }
     const Scene scene(profile, pair_of(static_cast<double>(random.below(60)), 0.01), random.between(2, 8),
                       conditions);
-    const bool pads = seed % 2 == 1;
-    const std::vector<Point> all = all_points(scene, pads);
-    const MemoryFront front = memory_front(scene.setting, fsdp(pads));
+    const bool as_fsdp2 = seed % 2 == 1;
+    const std::vector<Point> all = all_points(scene, as_fsdp2);
+    const MemoryFront front = memory_front(scene.setting, fsdp(as_fsdp2));
     CHECK(front.is_exact);
     REQUIRE(!front.plans.empty());
     for (std::size_t i = 1; i < front.plans.size(); ++i) {
@@ -169,12 +173,13 @@ Scene random_scene(Random& random, std::uint32_t layers) {
 }
 
 /// The time in microseconds that no plan of whole layers beats; none if nothing fits.
-std::optional<double> relaxed_us(const Scene& scene, std::int64_t memory, bool pads = false) {
+std::optional<double> relaxed_us(const Scene& scene, std::int64_t memory, bool as_fsdp2 = false) {
   Groups layers = layers_with_tensors(scene.setting.workload);
   std::reverse(layers.begin(), layers.end());
-  const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp(pads));
+  const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp(as_fsdp2));
   std::optional<double> out;
-  for (const RelaxedPlan& plan : MemoryBound(scene.setting, transfers.front(), layers).best(memory))
+  for (const RelaxedPlan& plan :
+       MemoryBound(scene.setting, transfers.front(), layers, fsdp(as_fsdp2).options).best(memory))
     if (!out || sim::to_us(plan.time) < *out) out = sim::to_us(plan.time);
   return out;
 }
@@ -185,13 +190,13 @@ TEST_CASE("memory bound: no plan of whole layers is faster with as little memory
     Random random(seed);
     const Scene scene = random_scene(random, 1 + random.below(4));
     std::map<std::int64_t, double> fastest;  // by memory
-    const bool pads = seed % 2 == 1;
-    for (const Point& point : all_points(scene, pads)) {
+    const bool as_fsdp2 = seed % 2 == 1;
+    for (const Point& point : all_points(scene, as_fsdp2)) {
       const auto [at, is_new] = fastest.emplace(point.bytes, point.us);
       if (!is_new) at->second = std::min(at->second, point.us);
     }
     for (const auto& [bytes, us] : fastest) {
-      const std::optional<double> bound = relaxed_us(scene, bytes, pads);
+      const std::optional<double> bound = relaxed_us(scene, bytes, as_fsdp2);
       REQUIRE(bound.has_value());
       CHECK(*bound <= us * (1 + 1e-9));
     }
@@ -295,10 +300,10 @@ TEST_CASE("memory front: no plan of whole layers is faster than the bounds of pl
     const Scene scene = random_scene(random, 1 + random.below(4));
     Groups layers = layers_with_tensors(scene.setting.workload);
     std::reverse(layers.begin(), layers.end());
-    const bool pads = seed % 2 == 1;
-    const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp(pads));
-    const MemoryBound bound(scene.setting, transfers.front(), layers);
-    for (const Point& point : all_points(scene, pads)) {
+    const bool as_fsdp2 = seed % 2 == 1;
+    const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp(as_fsdp2));
+    const MemoryBound bound(scene.setting, transfers.front(), layers, fsdp(as_fsdp2).options);
+    for (const Point& point : all_points(scene, as_fsdp2)) {
       const std::optional<sim::Time> channel = bound.least_channel_time(point.bytes);
       REQUIRE(channel.has_value());
       CHECK(sim::to_us(*channel) <= point.us * (1 + 1e-9));

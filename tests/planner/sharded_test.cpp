@@ -135,6 +135,30 @@ TEST_CASE("sharded: so many groups are gathered ahead, or none") {
              "G3 0-3, G2 3-6, G1 6-9, g2 15-18, g3 18-21, S1 21-24, S2 24-27, S3 27-30", 30});
 }
 
+TEST_CASE("sharded: early gathers wait for an earlier group than compute has come to") {
+  // Three layers of 3 us to gather or scatter. The last gather of forward needs a buffer that is free when
+  // compute comes to layer 1, not when it comes to layer 2; the first of backward one that is free when
+  // compute comes to layer 3 in forward: compute:           F1      F2      F3     B3    B2      B1 channel:
+  // [ G3 ][ G2 ][ G1 ]    [ g2 ]        [ S1 ][ g3 ][ S2 ] [ S3 ]
+  const Scene scene(profile_of({{5, 4, {10}}, {5, 4, {10}}, {5, 4, {10}}}), pair_of(2, 0.1), 2,
+                    {.iterations = 1});
+  check_run(sharded(), scene,
+            {"F1 3-8, F2 8-13, F3 13-18, B3 18-22, B2 22-26, B1 28-32",
+             "G3 0-3, G2 3-6, G1 8-11, g2 18-21, S1 22-25, g3 25-28, S2 28-31, S3 32-35", 35});
+  const std::string early = R"(, "gather_early": true)";
+  check_run(sharded(early), scene,
+            {"F1 3-8, F2 8-13, F3 13-18, B3 18-22, B2 22-26, B1 28-32",
+             "G3 0-3, G2 3-6, G1 6-9, g2 13-16, S1 22-25, g3 25-28, S2 28-31, S3 32-35", 35});
+  // where layer 3 is gathered again, layer 2 needs its buffer
+  check_run(sharded(early + R"(, "reshard_after_forward": true)"), scene,
+            {"F1 3-8, F2 8-13, F3 13-18, B3 18-22, B2 22-26, B1 28-32",
+             "G3 0-3, G2 3-6, G1 6-9, g1 13-16, g2 18-21, S1 22-25, g3 25-28, S2 28-31, S3 32-35", 35});
+  // with nothing ahead of compute there is nothing early
+  check_run(sharded(early + R"(, "prefetch": 0)"), scene,
+            {"F1 3-8, F2 11-16, F3 19-24, B3 24-28, B2 34-38, B1 44-48",
+             "G3 0-3, G2 8-11, G1 16-19, S1 28-31, g2 31-34, S2 38-41, g3 41-44, S3 48-51", 51});
+}
+
 TEST_CASE("sharded: each micro-batch gathers, only the last scatters") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1, .accumulation_steps = 2});
   check_run(sharded(), scene,
@@ -222,6 +246,7 @@ std::string random_keys(Random& random, std::uint32_t most) {
   out += kept[random.below(5)];
   if (random.one_in(2)) out += fmt::format(R"(, "scatters_in_flight": {})", random.below(most + 1));
   if (random.one_in(4)) out += R"(, "reshard_after_backward": false)";
+  if (random.one_in(2)) out += R"(, "gather_early": true)";
   return sharded(out);
 }
 
@@ -263,7 +288,10 @@ TEST_CASE(
                                    [&](const Group& group) { return rules.allows(group.begin, group.end); });
               }));
     CHECK(found.value == simulate_iteration(request, found.groups));
-    CHECK(found.optimality_gap == sim::Time::zero());
+    // then early backward passes differ before the last one
+    const bool is_bounded = schedule.options.gathers_early && !schedule.options.reshard_after_backward &&
+                            job.scene->setting.conditions.accumulation_steps > 2;
+    if (!is_bounded) CHECK(found.optimality_gap == sim::Time::zero());
   }
 }
 

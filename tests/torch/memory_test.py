@@ -30,9 +30,9 @@ PARTS = ["parameters", "optimizer", "gathered", "gradients"]
 
 
 def case(seed):
-    """Even widths: two ranks share every tensor without padding."""
+    """In every second job two ranks cannot share each tensor without padding."""
     rng = random.Random(seed)
-    widths = [2 * rng.randint(1, 40) for _ in range(rng.randint(3, 7))]
+    widths = [(1 + seed % 2) * rng.randint(1, 40) for _ in range(rng.randint(3, 7))]
     out = {"widths": widths, "biases": [rng.random() < 0.7 for _ in widths[1:]],
            "kind": rng.choice(["ddp", "fsdp", "fsdp", "fsdp"]), "optimizer": rng.choice(["sgd", "momentum", "adam"])}
     if out["kind"] == "fsdp":
@@ -139,9 +139,9 @@ def run_rank(rank, folder):
 
 def scenario(case):
     layers = [{"name": f"{i}", "kind": "linear", "forward_us": 1000, "backward_us": 2000,
-               "tensors": [{"name": f"{i}.{name}", "elements": p.numel()} for name, p in layer.named_parameters()]}
+               "tensors": [{"name": f"{i}.{name}", "elements": p.numel(), "shape": list(p.shape)} for name, p in layer.named_parameters()]}
               for i, layer in enumerate(layers_of(case))]
-    out = {"format": "fusewise.scenario", "version": 1, "workers": 2, "iterations": 3,
+    out = {"format": "fusewise.scenario", "version": 1, "workers": 2, "iterations": 3, "update": {"optimizer_us": 1},
            "profile": {"format": "fusewise.profile", "version": 1, "model": "chain", "batch_size": 2,
                        "dtype": "float32", "device": "cpu", "layers": layers,
                        "origin": {"kind": "estimated", "source": "shapes"}},
@@ -150,7 +150,8 @@ def scenario(case):
                        "link": {"alpha_us": 0, "beta_us_per_byte": 0}},
            "memory": {"optimizer": case["optimizer"]}, "schedules": ["ddp"]}
     if case["kind"] == "fsdp":
-        schedule = {"pipeline": "sharded", "fusion": {"kind": "layers", "count": 1}, "prefetch": case["prefetch"]}
+        schedule = {"pipeline": "sharded", "fusion": {"kind": "layers", "count": 1}, "prefetch": case["prefetch"],
+                    "pad_tensors": True}
         if case["reshard"] is not None:
             schedule["reshard_after_forward"] = case["reshard"]
         out["schedules"] = [schedule]

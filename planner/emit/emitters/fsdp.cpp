@@ -87,6 +87,7 @@ Behaviour behaves(const PlanFile& plan, const Workload& workload) {
   if (options.backward_prefetch) options.backward_prefetch = std::max(kOne, *options.backward_prefetch);
   options.scatters_in_flight = std::max(kOne, options.scatters_in_flight.value_or(kOne));
   options.pads_tensors = true;
+  options.gathers_early = true;
   const bool keeps_last = shares_ends(workload);
   std::string priced = words(is_sharded, keeps_last, options, is_hybrid(plan, options));
   return {.pipeline = keeps_last ? &keeping_last_group() : &pipeline("sharded"),
@@ -104,9 +105,7 @@ const Target& target() {
       .verified =
           {"PyTorch 2.13 made such groups, and their collectives ran in this order and in these types, read "
            "back from two ranks over Gloo, and from four in two shard groups.",
-           "What its streams wait for, recorded on those four: compute, reduce-scatters and all-reduces "
-           "begin as "
-           "priced, all-gathers may begin up to a group sooner."},
+           "By what its streams wait for, recorded on those four, every task begins as priced."},
       .does_not = {"split the parameters that one module owns.",
                    "all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's "
                    "pipeline.",
