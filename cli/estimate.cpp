@@ -24,6 +24,7 @@ struct Options {
   std::string device;
   std::optional<std::int64_t> batch;
   std::optional<std::string> dtype;
+  bool tf32 = false;
   std::optional<double> iteration_ms;
   std::optional<std::int64_t> sequence_length;
   std::string output;
@@ -44,7 +45,7 @@ void estimate(const Options& options) {
   const core::Field file = core::Field::load(input_path(Bundled::model, options.model));
   const core::Model model = core::read_model(file, {.sequence_length = options.sequence_length});
   core::EstimateOptions estimate_options = {
-      .batch_size = options.batch, .dtype = {}, .compute_us = {}, .forward_share = {}};
+      .batch_size = options.batch, .dtype = {}, .tf32 = options.tf32, .compute_us = {}, .forward_share = {}};
   if (options.iteration_ms) estimate_options.compute_us = *options.iteration_ms * 1e3;
   if (options.dtype) estimate_options.dtype = core::dtype(*options.dtype);
   const core::Profile profile = estimate(file, model, core::device(device).value(), estimate_options);
@@ -75,6 +76,8 @@ void add_estimate(const Command& program) {
       .add_option("--dtype", options->dtype,
                   "element type of computation and gradients (default: that of the model)")
       .check(one_of({"float32", "float16", "bfloat16"}));
+  command.add_flag("--tf32", options->tf32,
+                   "products of float32 with TF32's precision, where the device has it");
   command
       .add_option("--sequence-length", options->sequence_length,
                   "length of the sequences (default: that of the model)")

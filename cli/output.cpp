@@ -90,8 +90,8 @@ std::string rest_of_iteration(const core::Profile& profile) {
     out = fmt::format(", optimizer {:.3f} ms, other {:.3f} ms", profile.iteration->optimizer_us / 1e3,
                       profile.iteration->other_us / 1e3);
   const core::Profile device = core::without_launch_waits(profile);
-  const double wait_us = core::forward_us(profile) + core::backward_us(profile) - core::forward_us(device) -
-                         core::backward_us(device);
+  const double wait_us = core::forward_us(profile) + core::backward_us(profile) -
+                         (core::forward_us(device) + core::backward_us(device));  // 0 without waits, exactly
   if (wait_us > 0)
     out +=
         fmt::format("\n  layers wait {:.3f} ms of this for the host to launch their kernels", wait_us / 1e3);

@@ -46,6 +46,7 @@ EstimateOptions read_options(const Field& field) {
   if (const auto batch = field.find("batch_size")) out.batch_size = batch->integer(1, kMaxBatch);
   if (const auto type = field.find("dtype"))
     out.dtype = dtype(type->one_of({name(Dtype::float32), name(Dtype::float16), name(Dtype::bfloat16)}));
+  if (const auto tf32 = field.find("tf32")) out.tf32 = tf32->boolean();
   if (const auto compute = field.find("compute_us"))
     out.compute_us = compute->number(kMinComputeUs, kMaxTimeUs);
   if (const auto share = field.find("forward_share")) out.forward_share = share->number(0, 1);
@@ -53,8 +54,8 @@ EstimateOptions read_options(const Field& field) {
 }
 
 Profile read_estimate(const Field& field, const ModelDivision& division) {
-  field.allow_only(
-      {"estimate", "device", "batch_size", "dtype", "sequence_length", "compute_us", "forward_share"});
+  field.allow_only({"estimate", "device", "batch_size", "dtype", "tf32", "sequence_length", "compute_us",
+                    "forward_share"});
   const Device device = read_device(field.at("device"));
   const EstimateOptions options = read_options(field);
   const core::Model model = read_model_of(field, division);

@@ -54,6 +54,7 @@ TEST_CASE("estimated profile: the command's estimate, by the file's words") {
   CHECK(option(R"(, "device": "v100")") == estimate(model, *device("v100")));
   CHECK(option(R"(, "device": "p100", "batch_size": 7, "dtype": "float16")") ==
         estimate(model, *device("p100"), {.batch_size = 7, .dtype = Dtype::float16}));
+  CHECK(option(R"(, "device": "a100", "tf32": true)") == estimate(model, *device("a100"), {.tf32 = true}));
   CHECK(option(R"(, "device": "v100", "compute_us": 500, "forward_share": 0.25)") ==
         estimate(model, *device("v100"), {.compute_us = 500, .forward_share = 0.25}));
 }
@@ -123,7 +124,7 @@ TEST_CASE("estimated profile: what is scaled adds up to the picosecond, in the l
   // Without compute_us, the share splits the estimated time.
   const Profile split = option(R"(, "device": "v100", "forward_share": 0.5)");
   CHECK(forward_us(split) == doctest::Approx((forward_us(plain) + backward_us(plain)) / 2));
-  CHECK(split.origin.source.find("not scaled to any measurement, 50 % of it forward") != std::string::npos);
+  CHECK(split.origin.source.find("measured time), 50 % of it forward") != std::string::npos);
 }
 
 TEST_CASE("estimated profile: what is wrong with the wish is refused with its place") {
@@ -136,13 +137,13 @@ TEST_CASE("estimated profile: what is wrong with the wish is refused with its pl
       {R"(, "device": "v1000")",
        R"(w.json: /device: expected one of k80, p100, v100, t4, rtx2080ti, a100, h100, h200, got "v1000", did you mean 'v100'?)"},
       {R"(, "device": "v100", "batch": 3)",
-       "w.json: /batch: expected a key among estimate, device, batch_size, dtype, sequence_length, "
-       "compute_us, "
-       "forward_share, got 'batch'"},
+       "w.json: /batch: expected a key among estimate, device, batch_size, dtype, tf32, "
+       "sequence_length, compute_us, forward_share, got 'batch'"},
       {R"(, "device": "v100", "batch_size": 0)",
        "w.json: /batch_size: expected an integer from 1 to 1000000000, got 0"},
       {R"(, "device": "v100", "dtype": "float64")",
        R"(w.json: /dtype: expected one of float32, float16, bfloat16, got "float64", did you mean 'float32'?)"},
+      {R"(, "device": "a100", "tf32": 1)", "w.json: /tf32: expected true or false, got 1"},
       {R"(, "device": "v100", "compute_us": 0)",
        "w.json: /compute_us: expected a number from 0.001 to 1000000000000, got 0"},
       {R"(, "device": "v100", "forward_share": 1.5)",
