@@ -30,7 +30,6 @@ Factors factors(const Algorithm& algorithm, std::int64_t workers) {
 }
 
 double startups(Growth growth, const Algorithm& algorithm, std::int64_t workers) {
-  constexpr std::int64_t kOfOneMachine = 8;
   const auto doublings = [](double ratio) { return sim::portable_log(ratio) / sim::portable_log(2); };
   if (growth == Growth::logarithm) return doublings(static_cast<double>(workers));
   if (growth == Growth::algorithm || workers <= kOfOneMachine) return factors(algorithm, workers).startups;
@@ -112,15 +111,25 @@ void sort_by_distance(std::vector<MeasuredOn>& measured, std::int64_t workers) {
   });
 }
 
-/// What a worker copies for itself: on NVLink machines, from A100 to B200; nothing where the bus bandwidth
-/// shows that messages pass something slower than a worker's memory.
-double copied_part(const MeasuredOn& from, const Algorithm& algorithm, CollectiveKind kind) {
+/// Whether the bus bandwidth of the largest size is one that takes NVLink, or as fast a network.
+bool is_as_fast_as_nvlink(const MeasuredOn& from, const Algorithm& algorithm, CollectiveKind kind) {
   constexpr double kMinBytesPerUs = 50e3;
-  const bool is_whole = kind == CollectiveKind::all_reduce;
   const double bytes = sizes_of(*from.curve).back();
-  const double passes = factors(algorithm, from.workers).passes / (is_whole ? 1 : 2);
-  if (passes * bytes < kMinBytesPerUs * from.curve->us(bytes)) return 0;
-  return is_whole ? 0.25 : 0.5;
+  const double passes =
+      factors(algorithm, from.workers).passes / (kind == CollectiveKind::all_reduce ? 1 : 2);
+  return passes * bytes >= kMinBytesPerUs * from.curve->us(bytes);
+}
+
+/// What one number of workers cannot show is taken as on machines that were measured: with NVLink from A100
+/// to B200, and over PCIe. A worker's copy for itself takes nothing where messages pass something slower.
+StartupShare assumed_share(const MeasuredOn& from, std::int64_t workers, const Algorithm& algorithm,
+                           CollectiveKind kind, Growth growth) {
+  const bool is_whole = kind == CollectiveKind::all_reduce;
+  if (!is_as_fast_as_nvlink(from, algorithm, kind))
+    return {.growth = growth, .fixed = is_whole ? 1.25 : 3.5, .each = 1};
+  StartupShare out = {.growth = growth, .fixed = is_whole ? 3.0 : 8.0, .each = 1};
+  if (std::max(from.workers, workers) <= kOfOneMachine) out.copied = is_whole ? 0.25 : 0.5;
+  return out;
 }
 
 }  // namespace
@@ -150,10 +159,7 @@ StartupShare startup_share(const std::vector<MeasuredOn>& measured, std::int64_t
   const auto error = [&](Growth growth) { return startup_error(nearest, algorithm, growth); };
   Growth growth = is_open ? Growth::library : Growth::algorithm;
   if (nearest.size() < 2)
-    return {.growth = growth,
-            .fixed = kind == CollectiveKind::all_reduce ? 3.0 : 8.0,
-            .each = 1,
-            .copied = copied_part(neighbours(measured, workers).near, algorithm, kind)};
+    return assumed_share(neighbours(measured, workers).near, workers, algorithm, kind, growth);
   if (is_open && nearest.size() > 2)
     for (const Growth other : {Growth::algorithm, Growth::logarithm})
       if (error(other) < error(growth)) growth = other;

@@ -67,11 +67,14 @@ struct Neighbours {
 
 Neighbours neighbours(const std::vector<MeasuredOn>& measured, std::int64_t workers);
 
+/// More workers are taken to be on several machines.
+constexpr std::int64_t kOfOneMachine = 8;
+
 /// Distance between two numbers of workers: the logarithm of their ratio.
 double distance(std::int64_t a, std::int64_t b);
 
-/// How startups grow, and with one number of workers what is fixed of them: as on NVLink machines from A100
-/// to B200. An all-reduce whose algorithm is not stated is a library's, unless its curves say otherwise:
+/// How startups grow, and with one number of workers what is fixed of them: as on machines that were
+/// measured. An all-reduce whose algorithm is not stated is a library's, unless its curves say otherwise:
 /// three startups tell how they grow, and two curves whether each is a link with alpha and beta.
 StartupShare startup_share(const std::vector<MeasuredOn>& measured, std::int64_t workers,
                            const Algorithm& algorithm, core::CollectiveKind kind);

@@ -61,16 +61,18 @@ std::optional<DerivedCost> extrapolated_cost(const core::Network& network, std::
 
 // ---- the halves of an all-reduce
 
-/// The share of an all-reduce that one half of it takes on the bundled machines: more for small messages,
-/// whose startups are not halved.
-constexpr double kHalfOfLarge = 0.57;
-constexpr double kMoreOfSmall = 0.18;
+/// The share of an all-reduce that one half of it takes: more for small messages, whose startups are not
+/// halved, and inside a machine, where sums and copies take a part, as on the bundled ones.
+constexpr double kHalfOfSmall = 0.75;
+constexpr double kHalfInMachine = 0.57;
+constexpr double kHalfOverNetwork = 0.52;
 /// 19 in 20 of the halves on the bundled machines lie between these factors of it.
 constexpr double kHalfLow = 0.82;
 constexpr double kHalfHigh = 1.35;
 
-DerivedCost half_of(const DerivedCost& whole) {
+DerivedCost half_of(const DerivedCost& whole, std::int64_t workers) {
   const CostCurve& curve = whole.curve;
+  const double half = workers <= kOfOneMachine ? kHalfInMachine : kHalfOverNetwork;
   const double startup = startup_of(curve);
   DerivedCost out = {.curve = {},
                      .derivation = {},
@@ -79,13 +81,12 @@ DerivedCost half_of(const DerivedCost& whole) {
   out.curve = sampled_at(sizes_of(curve), [&](double bytes) {
     const double us = curve.us(bytes);
     const double small = us > 0 ? std::min(1.0, startup / us) : 0;
-    return us * (kHalfOfLarge + kMoreOfSmall * small);
+    return us * (half + (kHalfOfSmall - half) * small);
   });
   out.derivation = fmt::format(
       "ASSUMED to take {:.2f} of an all-reduce, up to {:.2f} of a small one, as on the bundled machines; "
       "measure it{}{}",
-      kHalfOfLarge, kHalfOfLarge + kMoreOfSmall, whole.derivation.empty() ? "" : "; the all-reduce is ",
-      whole.derivation);
+      half, kHalfOfSmall, whole.derivation.empty() ? "" : "; the all-reduce is ", whole.derivation);
   return out;
 }
 
@@ -117,17 +118,31 @@ std::optional<DerivedCost> cost_in_node(const core::Network& network, std::int64
   const bool has_sizes =
       whole != nullptr && sizes_of(whole->curve).size() > 1;  // one size says nothing of others
   if (has_sizes && measured_on(network, algorithm, kind).empty())
-    return half_of({.curve = whole->curve, .derivation = {}});
+    return half_of({.curve = whole->curve, .derivation = {}}, workers);
   if (auto own = extrapolated_cost(network, workers, algorithm, kind)) return own;
   const auto all_reduce = extrapolated_cost(network, workers, algorithm, CollectiveKind::all_reduce);
   if (!all_reduce) return std::nullopt;
-  return half_of(*all_reduce);
+  return half_of(*all_reduce, workers);
 }
 
 // ---- several nodes
 
-/// Several nodes. A ring sends through all of them at once, so that the slower of node and port decides; the
-/// steps of two_level follow one another.
+/// Whether an all-reduce of two nodes may go along trees, as a library chooses where it is free to: each port
+/// then carries half of what a ring through all workers sends.
+bool may_take_trees(const core::Network& network, std::int64_t node, double nodes, const Algorithm& algorithm,
+                    CollectiveKind kind) {
+  if (kind != CollectiveKind::all_reduce || nodes != 2) return false;
+  const core::Measured* measured = find_measured(network, node, algorithm, kind);
+  return measured == nullptr || measured->algorithm.value_or("") != "ring";
+}
+
+/// 19 in 20 of the all-reduces of 32 MiB and more on several nodes that others published took between these
+/// factors of what a node and its ports suggest, as pipelines do not fill both.
+constexpr double kNodesLow = 0.9;
+constexpr double kNodesHigh = 2;
+
+/// Several nodes. As many rings as there are ports go through all workers at once, so that the slower of node
+/// and port decides; the steps of two_level follow one another.
 DerivedCost cost_of_nodes(const core::Network& network, std::int64_t workers, const Algorithm& algorithm,
                           CollectiveKind kind) {
   const std::int64_t node = *network.levels.front().size;
@@ -141,30 +156,41 @@ DerivedCost cost_of_nodes(const core::Network& network, std::int64_t workers, co
     throw core::Unsupported(fmt::format("a curve of {} {} on the {} workers of a node in network '{}'",
                                         algorithm.name, core::name(kind), node, network.name),
                             "none");
-  const CostCurve& curve = inside->curve;
   const auto nodes = static_cast<double>(workers / node);
   const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
   const double share = joins.shared ? 1 : 1 / static_cast<double>(node);
-  const double us_per_byte = passes * (nodes - 1) / nodes * share * joins.link.beta_us_per_byte;
-  const double startup_us = passes * (nodes - 1) * joins.link.alpha_us;
+  const auto over_port = [&](double members) {
+    return passes * (members - 1) / members * share * joins.link.beta_us_per_byte;
+  };
+  const double ring_us_per_byte = over_port(static_cast<double>(workers));
   const bool in_turn = algorithm_entry(algorithm.name).needs_nodes;
+  const bool by_trees = !in_turn && may_take_trees(network, node, nodes, algorithm, kind);
+  const double us_per_byte = in_turn || by_trees ? over_port(nodes) : ring_us_per_byte;
+  const double startup_us = passes * (nodes - 1) * joins.link.alpha_us;
 
+  // Inside a node, too, a ring through all workers sends more than one through the node's alone.
+  const double more_inside = factors({}, workers).passes / factors({}, node).passes;
+  const CostCurve curve = in_turn ? inside->curve : sampled_at(sizes_of(inside->curve), [&](double bytes) {
+    return more_inside * inside->curve.us(bytes);
+  });
   const CostCurve together = larger(curve, us_per_byte);
   const auto sum = [&](double bytes) { return startup_us + curve.us(bytes) + us_per_byte * bytes; };
   const auto longer = [&](double bytes) { return startup_us + together.us(bytes); };
   const double last = sizes_of(curve).back();
-  const double slower = longer(last) > 0 ? std::max(1.0, sum(last) / longer(last)) : 1;
+  const double slowest = in_turn ? sum(last) : std::max(sum(last), startup_us + ring_us_per_byte * last);
+  const double slower = longer(last) > 0 ? std::max(1.0, slowest / longer(last)) : 1;
   DerivedCost out = {.curve = {},
                      .derivation = {},
-                     .low_factor = inside->low_factor / (in_turn ? slower : 1),
-                     .high_factor = inside->high_factor * (in_turn ? 1 : slower)};
+                     .low_factor = inside->low_factor * (in_turn ? 1 / slower : kNodesLow),
+                     .high_factor = inside->high_factor * (in_turn ? 1 : slower * kNodesHigh)};
   out.curve = in_turn ? sampled_at(sizes_of(curve), sum) : sampled_at(sizes_of(together), longer);
-  out.derivation = fmt::format(
-      "{} nodes of {} workers over {:.6g} Gb/s for each {}: the curve of one node {} a "
-      "ring between nodes{}{}",
-      workers / node, node, 8e-3 / joins.link.beta_us_per_byte, joins.shared ? "node" : "worker",
-      in_turn ? "and, after it," : "or, if that takes longer,",
-      inside->derivation.empty() ? "" : "; in a node ", inside->derivation);
+  out.derivation =
+      fmt::format("{} nodes of {} workers over {:.6g} Gb/s for each {}: the curve of one node {}{}{}",
+                  workers / node, node, 8e-3 / joins.link.beta_us_per_byte, joins.shared ? "node" : "worker",
+                  in_turn    ? "and, after it, a ring between nodes"
+                  : by_trees ? "or, if that takes longer, trees over both"
+                             : "or, if that takes longer, rings through all workers",
+                  inside->derivation.empty() ? "" : "; in a node ", inside->derivation);
   return out;
 }
 

@@ -156,7 +156,7 @@ Measurements measurements(const ImportFormat& format, const std::vector<LogFile>
                    [&](const Series& a, const Series& b) { return key(a) < key(b); });
   for (std::size_t i = 1; i < out.series.size(); ++i)
     if (key(out.series[i]) == key(out.series[i - 1]))
-      importers::refuse({.path = out.series[i].path, .text = {}}, "one log for each number of workers",
+      importers::refuse({.path = out.series[i].path, .text = {}}, "one table for each number of workers",
                         fmt::format("a second one for {}, after {}", out.series[i].workers,
                                     importers::shown_path({.path = out.series[i - 1].path, .text = {}})));
   return out;

@@ -45,11 +45,13 @@ double growth(const std::pair<double, double>& from, const std::pair<double, dou
 
 std::optional<ProtocolSwitch> protocol_switch(const Points& points, core::CollectiveKind collective,
                                               std::int64_t workers) {
-  constexpr double kMinBytesPerUs = 50e3;  // below, GPUs are not joined by NVLink
-  constexpr double kReached = 1.1;         // NCCL counts on more than what is measured
+  constexpr double kMinBytesPerUs = 50e3;    // below, GPUs are not joined by NVLink
+  constexpr std::int64_t kOfOneMachine = 8;  // beyond, steps go over a network, too
+  constexpr double kReached = 1.1;           // NCCL counts on more than what is measured
   constexpr double kFarApart = 2.001;
   constexpr std::size_t kMinPoints = 4;
-  if (workers < 2 || points.size() < kMinPoints || points.front().first <= 0) return std::nullopt;
+  if (workers < 2 || workers > kOfOneMachine || points.size() < kMinPoints || points.front().first <= 0)
+    return std::nullopt;
   if (std::any_of(points.begin(), points.end(), [](const auto& point) { return point.second <= 0; }))
     return std::nullopt;
   const auto p = static_cast<double>(workers);

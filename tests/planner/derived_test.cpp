@@ -317,10 +317,31 @@ TEST_CASE(
       "have a measured curve; times of the two do not compare");
 }
 
+TEST_CASE(
+    "derived: from one number of workers, startups and copies are those of NVLink or of something slower") {
+  const auto on = [](std::int64_t workers, double bus_bytes_per_us, std::int64_t wanted, double bytes) {
+    Points points;
+    const auto p = static_cast<double>(workers);
+    for (double each = 8; each < 1e10; each *= 2)
+      points.emplace_back(each, std::max(20.0, 2 * (p - 1) / p * each / bus_bytes_per_us));
+    return us(measured_on({{workers, points}}), wanted, kAllReduce, bytes);
+  };
+  const double large = 1 << 30;
+  // beside each of the algorithm's startups, as much as 3 of them is fixed over NVLink, and as 1.25 over PCIe
+  CHECK(on(2, 200e3, 4, 8) == Approx(20 * (3.0 + 3) / (3 + 1)));
+  CHECK(on(2, 10e3, 4, 8) == Approx(20 * (1.25 + 3) / (1.25 + 1)));
+  // over NVLink a worker copies its own part in a quarter of the time of another's, unseen between machines
+  CHECK(on(4, 200e3, 8, large) == Approx(2 * 7.25 / 8 * 0.75 / (3.25 / 4) * large / 200e3).epsilon(1e-3));
+  CHECK(on(4, 10e3, 8, large) == Approx(2 * 7.0 / 8 * large / 10e3).epsilon(1e-3));
+  CHECK(on(8, 200e3, 16, large) == Approx(2 * 15.0 / 16 * large / 200e3).epsilon(1e-3));
+}
+
 TEST_CASE("derived: halves of a measured all-reduce are assumed, with a warning that says so") {
   const Network network = measured_on({{8, {{1000, 20}, {2000, 20}, {1e8, 1e5}}}});
   CHECK(us(network, 8, kReduceScatter, 1e8) == Approx(0.57e5).epsilon(0.001));
   CHECK(us(network, 8, kAllGather, 1000) == Approx(15));  // 0.75 of a startup
+  const Network machines = measured_on({{16, {{1000, 20}, {2000, 20}, {1e8, 1e5}}}});
+  CHECK(us(machines, 16, kReduceScatter, 1e8) == Approx(0.52e5).epsilon(0.001));
   const std::vector<Warning> warnings = Costs(network, 8, {}).warnings(kAllGather, {1000});
   REQUIRE(warnings.size() == 1);
   CHECK(warnings.front().text.find("ASSUMED") != std::string::npos);
@@ -340,13 +361,22 @@ TEST_CASE("derived: nodes over a port: whichever takes longer, or both in turn w
   join_nodes(network, {.alpha_us = 5, .beta_us_per_byte = 0.008}, false);  // 1 Gb/s for each worker
   // 4 workers are 2 nodes: 2 x 1/2 of M / 2 over the port, 0.004 us per byte, and 2 x 5 us
   CHECK(us(network, 4, kAllReduce, 1e6) == Approx(10 + 4000));
-  CHECK(us(network, 4, kAllReduce, 1000) == Approx(10 + 10));  // the node takes longer
+  // the node takes longer: 2 x 3/4 of the message pass a worker instead of 2 x 1/2
+  CHECK(us(network, 4, kAllReduce, 1000) == Approx(10 + 1.5 * 10));
+  // rings through all 6 workers of 3 nodes: 2 x 5/6 of M / 2 over the port
+  CHECK(us(network, 6, kAllReduce, 1e6) == Approx(20 + 2 * 5.0 / 6 / 2 * 8000));
+  CHECK(us(network, 4, kReduceScatter, 1e6) == Approx(5 + 3.0 / 4 / 2 * 8000));  // there are no trees for it
+  // a ring would take 10 + 2 x 3/4 of M / 2, and published times are 0.9 to 2 times what is expected
+  CHECK(derived_cost(network, 4, {}, kAllReduce)->low_factor == Approx(0.9));
+  CHECK(derived_cost(network, 4, {}, kAllReduce)->high_factor == Approx(2 * 6010.0 / 4010));
   CHECK(us(network, 4, kAllReduce, 1e6, {.name = "two_level"}) == Approx(10 + 1000 + 4000));
   CHECK(us(network, 2, kAllReduce, 1e6) == 1000);
   Network shared = measured_on({{2, {{1000, 10}, {1e6, 1000}}}});
   join_nodes(shared, {.alpha_us = 5, .beta_us_per_byte = 0.008}, true);
   CHECK(us(shared, 4, kAllReduce, 1e6) == Approx(10 + 8000));
   CHECK_THROWS_AS(us(network, 5, kAllReduce, 1e6), core::Unsupported);
+  network.measured[0].algorithm = "ring";
+  CHECK(us(network, 4, kAllReduce, 1e6) == Approx(10 + 6000));
 }
 
 TEST_CASE("derived: the cost of nodes lies on or above both curves, and grows with the nodes") {

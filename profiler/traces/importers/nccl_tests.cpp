@@ -1,6 +1,6 @@
-// Output of nccl-tests, as text and as JSON (-J): the collective from the program's name, the number of
-// workers from the listed ranks, the out-of-place time. Sizes of reduce_scatter and all_gather are totals, as
-// in our files.
+// Output of nccl-tests, as text and as JSON (-J), and of rccl-tests as CSV: the collective from the program's
+// name, the number of workers from the listed ranks, the out-of-place time. Sizes of reduce_scatter and
+// all_gather are totals, as in our files. A log may hold the tables of several runs.
 
 #include <algorithm>
 #include <array>
@@ -29,15 +29,18 @@ constexpr std::string_view kProgramWanted =
     "the collective, as --collective NAME or as one of all_reduce_perf, reduce_scatter_perf, all_gather_perf "
     "in the log or the file's name";
 
+/// The collectives of the programs that a text names.
+std::vector<core::CollectiveKind> collectives_in(std::string_view text) {
+  std::vector<core::CollectiveKind> found;
+  for (const Program& program : kPrograms)
+    if (text.find(program.name) != std::string_view::npos) found.push_back(program.collective);
+  return found;
+}
+
 /// Returns the collective of the only program that a text names.
 std::optional<core::CollectiveKind> collective_in(std::string_view text) {
-  std::optional<core::CollectiveKind> found;
-  for (const Program& program : kPrograms) {
-    if (text.find(program.name) == std::string_view::npos) continue;
-    if (found) return std::nullopt;
-    found = program.collective;
-  }
-  return found;
+  const std::vector<core::CollectiveKind> found = collectives_in(text);
+  return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
 }
 
 // ---- text output
@@ -79,6 +82,16 @@ class Columns {
   }
 
   std::size_t time() const { return time_; }
+
+  /// Refuses wrong elements. Before 2022 the column held the largest rounding error instead of their number.
+  void check_errors(const Line& row, std::string_view text) const {
+    constexpr double kMaxRounding = 0.01;  // nccl-tests counted more than this as wrong, for half precision
+    if (text == "N/A") return;
+    if (names_[time_ + 3] == "error")
+      number(row, text, "a rounding error", 0, kMaxRounding);
+    else if (text != "0" && text != "0e+00")
+      row.expected("0 wrong elements", text);
+  }
 
  private:
   std::vector<std::string_view> names_;
@@ -154,28 +167,72 @@ ToldCollective collective_in_text(const std::vector<Line>& lines, const std::vec
   return out;
 }
 
-Series read_text(const LogFile& log, const ImportOptions& options) {
-  const std::vector<Line> lines = lines_of(log);
-  const auto header =
-      std::find_if(lines.begin(), lines.end(), [](const Line& line) { return is_header(line.text); });
-  if (header == lines.end()) refuse(log, "the header of an nccl-tests table", "no such line");
-  const Columns columns(*header);
-  const std::vector<Line> rows = rows_of(log, {header + 1, lines.end()}, "nccl-tests");
-  Series out = {.path = log.path,
-                .collective = collective_of(log, collective_in_text(lines, rows), options),
-                .workers = workers_of(log, ranks_listed(lines), options)};
+/// The last program that is named above one of several tables, other than by the end of the run before it.
+/// Where it is another one than ours, there is a place and no collective.
+ToldCollective collective_above(const std::vector<Line>& lines) {
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    const bool names_one =
+        line->text.find("_perf") != std::string_view::npos && collectives_in(line->text).size() < 2;
+    if (names_one && line->text.find("concluded") == std::string_view::npos)
+      return {.value = collective_in(line->text), .where = place_of(*line)};
+  }
+  return {};
+}
+
+/// NCCL's own log may come between the lines of a table.
+std::vector<Line> lines_without_log(const LogFile& log) {
+  std::vector<Line> lines = lines_of(log);
+  std::erase_if(lines, [](const Line& line) {
+    return line.text.find(" NCCL INFO ") != std::string_view::npos ||
+           line.text.find(" NCCL WARN ") != std::string_view::npos;
+  });
+  return lines;
+}
+
+void read_rows(Series& out, const Line& header, const std::vector<Line>& rows) {
+  const Columns columns(header);
   for (const Line& row : rows) {
     const std::vector<std::string_view> words = columns.read(row);
     const std::size_t time = columns.time();
+    if (words[0] == "0") continue;  // less than an element for each worker: nothing was sent
     add_point(out.points, row, words[0], words[time], 1);
     const double expected = bus_bandwidth(out.collective, out.workers, out.points.back());
     if (!agrees(number(row, words[time + 2], "a bus bandwidth in GB/s", 0, core::kMaxTimeUs), expected))
       row.expected(fmt::format("a bus bandwidth of {:.2f} GB/s of {} on {} workers", expected,
                                name(out.collective), out.workers),
                    words[time + 2]);
-    if (words[time + 3] != "0" && words[time + 3] != "0e+00" && words[time + 3] != "N/A")
-      row.expected("0 wrong elements", words[time + 3]);
+    columns.check_errors(row, words[time + 3]);
   }
+  if (out.points.empty()) header.expected_but("rows of more than 0 bytes under the header", "none");
+}
+
+std::vector<Series> read_text(const LogFile& log, const ImportOptions& options) {
+  const std::vector<Line> lines = lines_without_log(log);
+  const auto next_header = [&](std::vector<Line>::const_iterator from) {
+    return std::find_if(from, lines.end(), [](const Line& line) { return is_header(line.text); });
+  };
+  auto header = next_header(lines.begin());
+  if (header == lines.end()) refuse(log, "the header of an nccl-tests table", "no such line");
+  const bool is_only = next_header(header + 1) == lines.end();
+  std::vector<Series> out;
+  for (auto above = lines.begin(); header != lines.end();) {
+    const auto next = next_header(header + 1);
+    const std::vector<Line> rows = rows_of(log, {header + 1, next}, "nccl-tests");
+    const std::vector<Line> before = is_only ? lines : std::vector<Line>(above, header);
+    const ToldCollective told = is_only ? collective_in_text(lines, rows) : collective_above(before);
+    const std::optional<core::CollectiveKind> given = given_collective(options);
+    const bool is_other =
+        !is_only && !told.where.empty() && (!told.value || (given && *given != *told.value));
+    if (!is_other) {
+      out.push_back({.path = log.path,
+                     .collective = collective_of(log, told, options),
+                     .workers = workers_of(log, ranks_listed(before), options)});
+      read_rows(out.back(), *header, rows);
+    }
+    above = std::find_if(header, next, [&](const Line& line) { return line.number > rows.back().number; });
+    header = next;
+  }
+  if (out.empty()) refuse(log, "a table of all_reduce_perf, reduce_scatter_perf or all_gather_perf", "none");
   return out;
 }
 
@@ -204,6 +261,7 @@ void add_result(Series& out, const core::Field& result) {
   constexpr double kMinUs = 1e-6;
   const core::Field size = result.at("size");
   const auto bytes = static_cast<double>(size.integer(0, core::kMaxBytes));
+  if (bytes == 0) return;  // less than an element for each worker: nothing was sent
   if (!out.points.empty() && bytes <= out.points.back().first)
     size.expected(fmt::format("more bytes than in the result before, {}", out.points.back().first));
   const core::Field timed = result.at("out_of_place");
@@ -229,6 +287,40 @@ Series read_json(const LogFile& log, const ImportOptions& options) {
       .workers = workers_of(
           log, {.value = ranks_in(file), .where = place_of(file.at("config").at("devices"))}, options)};
   for (const core::Field& result : file.at("results").non_empty_items()) add_result(out, result);
+  if (out.points.empty()) file.at("results").expected("results of more than 0 bytes");
+  return out;
+}
+
+// ---- CSV of rccl-tests
+
+constexpr std::string_view kCsvHeader =
+    "numCycle,collective,gpus,size,type,redop,inplace,time,algbw,busbw,#wrong";
+
+bool is_csv_header(std::string_view line) { return line == kCsvHeader; }
+
+std::optional<core::CollectiveKind> collective_named(std::string_view text) {
+  if (text == "AllReduce") return core::CollectiveKind::all_reduce;
+  if (text == "ReduceScatter") return core::CollectiveKind::reduce_scatter;
+  if (text == "AllGather") return core::CollectiveKind::all_gather;
+  return std::nullopt;
+}
+
+std::vector<Series> read_rccl_csv(const LogFile& log, const ImportOptions& options) {
+  const std::optional<core::CollectiveKind> given = given_collective(options);
+  std::vector<Series> out;
+  for (const CsvRow& row : read_csv(log, is_csv_header, "an rccl-tests table").rows) {
+    const std::optional<core::CollectiveKind> kind = collective_named(row.fields[1]);
+    if (!kind || (given && *given != *kind) || row.fields[3] == "0" || row.fields[6] != "0") continue;
+    const std::int64_t workers = integer(row.line, row.fields[2], "a number of GPUs", 1, core::kMaxWorkers);
+    if (options.workers != 0 && options.workers != workers)
+      row.line.expected(fmt::format("{} GPUs, as --workers says", options.workers), row.fields[2]);
+    if (out.empty() || out.back().collective != *kind || out.back().workers != workers)
+      out.push_back({.path = log.path, .collective = *kind, .workers = workers});
+    add_point(out.back().points, row.line, row.fields[3], row.fields[7], 1);
+    if (row.fields[10] != "0" && row.fields[10] != "N/A")
+      row.line.expected("0 wrong elements", row.fields[10]);
+  }
+  if (out.empty()) refuse(log, "out-of-place rows of AllReduce, ReduceScatter or AllGather", "none");
   return out;
 }
 
@@ -238,11 +330,12 @@ bool is_nccl_tests(std::string_view text, std::string_view /*path*/) {
   if (is_json(text))
     return text.find("\"nccl_version\"") != std::string_view::npos &&
            text.find("\"results\"") != std::string_view::npos;
-  return has_line(text, is_header);
+  return has_line(text, is_header) || has_line(text, is_csv_header);
 }
 
 std::vector<Series> read_nccl_tests(const LogFile& log, const ImportOptions& options) {
-  return {is_json(log.text) ? read_json(log, options) : read_text(log, options)};
+  if (is_json(log.text)) return {read_json(log, options)};
+  return has_line(log.text, is_csv_header) ? read_rccl_csv(log, options) : read_text(log, options);
 }
 
 }  // namespace traces::importers

@@ -375,7 +375,7 @@ TEST_CASE("osu: the number of workers comes from a column, an option or the file
       "in the file's name, got 9999999");
   check_refused(
       {{"a4.log", kOsu4}, {"b4.log", kOsu4}},
-      "b4.log: /: expected one log for each number of workers, got a second one for 4, after a4.log");
+      "b4.log: /: expected one table for each number of workers, got a second one for 4, after a4.log");
 }
 
 TEST_CASE("osu: full reports, disguises, and a single size without a fit") {

@@ -149,9 +149,11 @@ TEST_CASE("nccl-tests: what it prints, with text before and after, and line ends
 }
 
 TEST_CASE("nccl-tests: what it prints is refused with its line where it is wrong") {
+  check_refused(replaced(kText, "    33554432       8388608", "# so far\n    33554432       8388608"),
+                "x.log:16: expected a row of nccl-tests, as there are more below, got '# so far'");
   check_refused(
       kText + kText,
-      "x.log:17: expected a row of nccl-tests, as there are more below, got '# Out of bounds values : 0 OK'");
+      "x.log: /: expected one table for each number of workers, got a second one for 4, after x.log");
   check_refused(replaced(kText, "319.5  105.02", "319.5"), "x.log:16: expected 13 columns, got 12");
   check_refused(replaced(kText, "319.5", "319,5"),
                 "x.log:16: expected a time, a number from 1e-06 to 1000000000000, got '319,5'");
@@ -169,6 +171,81 @@ TEST_CASE("nccl-tests: what it prints is refused with its line where it is wrong
   check_refused(nameless,
                 "x.log:14: expected a bus bandwidth of 53.87 GB/s of all_gather on 4 workers, got '107.73'",
                 {.collective = "all_gather"});
+}
+
+TEST_CASE("nccl-tests: the tables of several runs in one log") {
+  const std::string gather =
+      "# Collective test concluded: all_reduce_perf\n#\n# Collective test starting: all_gather_perf\n"
+      "#  Rank  0 Group  0 Pid 1 on host device  0 [0x07] GPU\n"
+      "#  Rank  1 Group  0 Pid 1 on host device  1 [0x0f] GPU\n"
+      "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   "
+      "algbw   "
+      "busbw  #wrong\n"
+      "    1048576        131072     float    none      -1    52.43   20.00   10.00       0    52.43   20.00 "
+      "  "
+      "10.00       0\n";
+  const std::string other = replaced(gather, "starting: all_gather_perf", "starting: alltoall_perf");
+  const std::vector<Series> all = series_of(kText + other + gather);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].collective == core::CollectiveKind::all_reduce);
+  CHECK(all[0].workers == 4);
+  CHECK(all[0].points.size() == 3);
+  CHECK(all[1].collective == core::CollectiveKind::all_gather);
+  CHECK(all[1].workers == 2);
+  CHECK(all[1].points == std::vector<std::pair<double, double>>{{1048576, 52.43}});
+  CHECK(series_of(kText + gather, {.collective = "all_gather"}).size() == 1);
+  check_refused(other + other,
+                "x.log: /: expected a table of all_reduce_perf, reduce_scatter_perf or "
+                "all_gather_perf, got none");
+}
+
+TEST_CASE("nccl-tests: rows of no bytes, and lines of NCCL's own log between rows, are left out") {
+  const std::string empty =
+      "           0             0     float     sum      -1     6.36    0.00    0.00      0     6.40    0.00 "
+      "   "
+      "0.00      0\n";
+  const std::string row = "    33554432       8388608";
+  const std::string log = "host:21:21 [0] NCCL INFO Launch mode Parallel\n";
+  CHECK(
+      series_of(replaced(replaced(kText, "     8388608", empty + empty + "     8388608"), row, log + row))[0]
+          .points == series_of(kText)[0].points);
+  const std::string only = kText.substr(0, kText.find("     8388608"));
+  check_refused(only + empty, "x.log:12: expected rows of more than 0 bytes under the header, got none");
+  const std::string zero = R"({"size":0,"out_of_place":{"time":0.3,"bus_bw":0,"nwrong":0}},)";
+  CHECK(series_of(replaced(kJson, R"({"size":1048576)", zero + zero + R"({"size":1048576)"))[0].points ==
+        series_of(kJson)[0].points);
+}
+
+TEST_CASE("nccl-tests: rounding errors, as printed before they were counted") {
+  std::string old = replaced(replaced(kText, "#wrong", "error"), "#wrong", "error");
+  old = replaced(old, "107.73      0", "107.73  5e-07");
+  CHECK(series_of(old)[0].points == series_of(kText)[0].points);
+  check_refused(replaced(old, "5e-07", "1e+00"),
+                "x.log:14: expected a rounding error, a number from 0 to 0.01, got '1e+00'");
+  check_refused(replaced(kText, "107.73      0", "107.73  5e-07"),
+                "x.log:14: expected 0 wrong elements, got '5e-07'");
+}
+
+TEST_CASE("rccl-tests: the table that it writes as CSV") {
+  const std::string csv =
+      "numCycle,collective,gpus,size,type,redop,inplace,time,algbw,busbw,#wrong\n"
+      "0,\"ReduceScatter\",2,0,\"float\",\"sum\",0,0.388600,0.000000,0.000000,\"0\"\n"
+      "0,\"ReduceScatter\",2,1048576,\"float\",\"sum\",0,52.428800,20.000000,10.000000,\"0\"\n"
+      "0,\"ReduceScatter\",2,1048576,\"float\",\"sum\",1,50.000000,20.971520,10.485760,\"0\"\n"
+      "0,\"ReduceScatter\",4,1048576,\"float\",\"sum\",0,60.000000,17.476267,13.107200,\"0\"\n"
+      "0,\"AlltoAll\",4,1048576,\"float\",\"sum\",0,60.000000,17.476267,13.107200,\"0\"\n";
+  const std::vector<Series> all = series_of(csv);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].collective == core::CollectiveKind::reduce_scatter);
+  CHECK(all[0].workers == 2);
+  CHECK(all[0].points == std::vector<std::pair<double, double>>{{1048576, 52.4288}});
+  CHECK(all[1].workers == 4);
+  check_refused(replaced(csv, "10.000000,\"0\"", "10.000000,\"3\""),
+                "x.log:3: expected 0 wrong elements, got '3'");
+  check_refused(csv, "x.log:3: expected 8 GPUs, as --workers says, got '2'", {.workers = 8});
+  check_refused(csv,
+                "x.log: /: expected out-of-place rows of AllReduce, ReduceScatter or AllGather, got none",
+                {.collective = "all_reduce"});
 }
 
 TEST_CASE("nccl-tests: what -J writes") {

@@ -66,6 +66,10 @@ TEST_CASE("protocol switch: none where nothing jumps, links are slow, or sizes l
     dense.emplace_back(bytes, bytes < 733e3 ? low_latency_us(bytes) : simple_us(bytes));
   CHECK(none(dense, 2));
   CHECK(none(jumping(733e3), 1));
+  Points machines;  // of which 16 workers are several
+  for (double bytes = 1024; bytes <= (1 << 30); bytes *= 4)
+    machines.emplace_back(bytes, bytes < 30e6 ? 10 + bytes / 400e3 : 100 + bytes / 1000e3);
+  CHECK(none(machines, 16));
   CHECK(none({{1024, 10}}, 2));
   CHECK(none({}, 2));
 }
