@@ -345,8 +345,7 @@ fully_shard(model, reshard_after_forward=False)
 # reduce-scatter before.
 # Verified: PyTorch 2.13 made such groups, and their collectives ran in this order and in these
 # types, read back from two ranks over Gloo, and from four in two shard groups.
-# Verified: What its streams wait for, recorded on those four: compute, reduce-scatters and
-# all-reduces begin as priced, all-gathers may begin up to a group sooner.
+# Verified: By what its streams wait for, recorded on those four, every task begins as priced.
 # Read, not run: streams of a GPU: those of CPUs, which do nothing, were replaced by ones that
 # record waits.
 # Does not split the parameters that one module owns.
@@ -377,7 +376,7 @@ fully_shard(model, reshard_after_forward=False)
   "priced_as": "the parameters of a group are gathered under the forward pass and kept until the last backward pass; under that its gradients are reduce-scattered, for which backward waits for the reduce-scatter before",
   "verified": [
     "PyTorch 2.13 made such groups, and their collectives ran in this order and in these types, read back from two ranks over Gloo, and from four in two shard groups.",
-    "What its streams wait for, recorded on those four: compute, reduce-scatters and all-reduces begin as priced, all-gathers may begin up to a group sooner."
+    "By what its streams wait for, recorded on those four, every task begins as priced."
   ],
   "read_only": ["streams of a GPU: those of CPUs, which do nothing, were replaced by ones that record waits."],
   "does_not": [

@@ -457,6 +457,9 @@ class Journey {
 
   /// Not before its gradients, its encoding and its tick; for a pass, not before the previous pass.
   bool begins_in_time() const {
+    if (op_.issue == Issue::backward && run_.program.gathers_early)
+      return sent_.start >=
+             spans_.at(worker_, Kind::forward, iteration_, first_forward_of_last_group()).start;
     if (op_.issue == Issue::backward)
       return sent_.start >= spans_.at(worker_, Kind::forward, iteration_, last_forward()).end;
     if (op_.issue == Issue::forward)
@@ -530,6 +533,11 @@ class Journey {
     auto item = static_cast<std::uint32_t>(workload_.forward.size() - 1);
     while (spans_.find(worker_, Kind::forward, iteration_, item + 1)) ++item;
     return item;
+  }
+  /// Of the group that backward uses first, in the last micro-batch.
+  std::uint32_t first_forward_of_last_group() const {
+    const auto layers = static_cast<std::uint32_t>(workload_.forward.size());
+    return last_forward() + 1 - layers + workload_.gradients[run_.groups.front().end - 1].layer;
   }
   Time gradient_end(std::uint32_t i) const {
     return spans_.at(worker_, Kind::backward, iteration_, workload_.gradients[i].backward_step).end;
