@@ -56,6 +56,12 @@ struct Measured {
   bool operator==(const Measured&) const = default;
 };
 
+// What a measured curve does not say of its machine. More workers are taken to be on several machines,
+// although some have 16 or 72 GPUs; the bus bandwidth of one with NVLink, or joined as fast, is at least
+// this.
+constexpr std::int64_t kWorkersOfMachine = 8;
+constexpr double kNvlinkBytesPerUs = 50e3;
+
 struct Network {
   std::string name;
   Origin origin;

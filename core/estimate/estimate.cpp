@@ -36,7 +36,7 @@ ProfileLayer profile_layer(const Model& model, const Layer& layer, const LayerTi
 }
 
 /// docs/gpu.md has the cases.
-constexpr std::string_view kSpread = "0.7 to 1.25";
+constexpr std::string_view kSpread = "0.65 to 1.25";
 constexpr std::string_view kSpreadOfHalves = "0.5 to 1.6";
 
 constexpr double kPsPerUs = 1e6;
@@ -78,8 +78,10 @@ std::string scaling(const Kernels& kernels, const EstimateOptions& options) {
   if (options.compute_us)
     out = fmt::format("scaled to {:.12g} ms for forward and backward", *options.compute_us / 1e3);
   else
-    out = fmt::format("not scaled to any measurement (elsewhere estimates were {} times the measured time)",
-                      kernels.element_bytes() < 4 ? kSpreadOfHalves : kSpread);
+    out = fmt::format(
+        "not scaled to any measurement (estimates of batches of 8 and more were {} times the measured time "
+        "elsewhere)",
+        kernels.element_bytes() < 4 ? kSpreadOfHalves : kSpread);
   if (options.forward_share) out += fmt::format(", {:g} % of it forward", 100 * *options.forward_share);
   return out;
 }
@@ -87,9 +89,8 @@ std::string scaling(const Kernels& kernels, const EstimateOptions& options) {
 std::string source(const Kernels& kernels, const EstimateOptions& options, std::int64_t batch_size) {
   const bool tf32 = kernels.tensor_cores() && kernels.dtype() == Dtype::float32;
   return fmt::format(
-      "roofline of each kernel: {:g} % of {:g} TFLOP/s ({}{}), {:g} % of {:g} GB/s or {:g} % where it makes "
-      "sums, {:g} us "
-      "a launch, batch {}; {}",
+      "roofline of each kernel: {:g} % of {:g} TFLOP/s ({}{}), {:g} % of {:g} GB/s or {:g} % in reductions, "
+      "{:g} us a launch, batch {}; {}",
       100 * kernels.share_of_peak(), kernels.peak(), tf32 ? "TF32" : name(kernels.dtype()),
       kernels.tensor_cores() ? " on tensor cores" : "", 100 * kShareOfBandwidth,
       kernels.device().memory_gbytes_per_s, 100 * kShareOfReducing, kLaunchUs, batch_size,

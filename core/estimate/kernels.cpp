@@ -12,7 +12,10 @@ constexpr double kFlopsPerTeraflopUs = 1e6;
 constexpr double kTileSide = 64;
 constexpr double kTile = 2 * kTileSide * kTileSide;
 
-double filled_up(double side) { return std::ceil(side / kTileSide) * kTileSide; }
+/// Up to so many rows are multiplied as vectors, without tiles.
+constexpr double kVectors = 8;
+
+double filled_up(double side) { return side <= kVectors ? side : std::ceil(side / kTileSide) * kTileSide; }
 
 }  // namespace
 

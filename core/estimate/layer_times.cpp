@@ -13,9 +13,10 @@ constexpr double kAlignedBytes = 16;
 constexpr double kHalfAlignedBytes = 4;
 constexpr double kHalfAligned = 0.22 / kShareOfTensorCorePeak;
 constexpr double kUnaligned = 0.12 / kShareOfTensorCorePeak;
-/// Operands that lie across the sum that they are multiplied in have to be turned on the way to tensor cores:
-/// those of the gradients of weights, but for matrices of two bytes, which tensor cores read either way.
-constexpr double kTurnedOperands = 0.5;
+/// Operands that lie across the sum that they are multiplied in have to be transposed on the way to tensor
+/// cores: those of the gradients of weights, but for matrices of two bytes, which tensor cores read either
+/// way.
+constexpr double kTransposedOperands = 0.5;
 /// Winograd's F(2 x 2, 3 x 3) multiplies that much less.
 constexpr double kWinograd = 2.25;
 constexpr double kFewestChannelsOfWinograd = 16;
@@ -99,8 +100,8 @@ class Passes {
     return is_multiple(features * kernels_.element_bytes(), bytes);
   }
 
-  /// Images lie channel by channel, as frameworks have them unless told otherwise. Tensor cores want all
-  /// channels of a pixel side by side: the operands and the result are turned around then, each by a kernel
+  /// Images lie channel by channel (NCHW), as frameworks have them unless told otherwise. Tensor cores want
+  /// all channels of a pixel side by side (NHWC): operands and result are transposed then, each by a kernel
   /// of its own.
   LayerTimes convolution(const Conv2d& conv) const {
     const Shape& in = input(0);
@@ -114,7 +115,7 @@ class Passes {
     if (conv.groups > 1 && !tensor_cores) return roofline(1, sizes_.weights);
     const bool is_dense_step = conv.stride == Extent{1, 1};
     const double images = sizes_.inputs + sizes_.output;
-    const double turning = stream(images * 2) + kLaunchUs;
+    const double transposing = stream(images * 2) + kLaunchUs;
 
     Product product = {.rows = out_positions,
                        .columns = out_channels,
@@ -131,7 +132,7 @@ class Passes {
     }
     const bool as_it_lies =
         conv.kernel == Extent{1, 1} && is_dense_step && is_multiple(in_plane, kAlignedPlane);
-    const double turned = tensor_cores && !as_it_lies ? turning : 0;
+    const double transposed = tensor_cores && !as_it_lies ? transposing : 0;
 
     Product of_input = product;
     of_input.columns = channels;
@@ -141,10 +142,10 @@ class Passes {
     of_weights.columns = channels * window;
     of_weights.inner = out_positions;
     of_weights.whole_sums = false;
-    if (tensor_cores) of_weights.speed *= kTurnedOperands;
-    return {kernels_.product_us(product) + turned, if_wanted(kernels_.product_us(of_input) + turned) +
-                                                       kernels_.product_us(of_weights) +
-                                                       (tensor_cores ? turning : 0) + bias_gradient()};
+    if (tensor_cores) of_weights.speed *= kTransposedOperands;
+    return {kernels_.product_us(product) + transposed,
+            if_wanted(kernels_.product_us(of_input) + transposed) + kernels_.product_us(of_weights) +
+                (tensor_cores ? transposing : 0) + bias_gradient()};
   }
 
   /// On tensor cores, by how much rows that are not aligned slow a product down.
@@ -172,14 +173,14 @@ class Passes {
     of_weights.columns = in;
     of_weights.inner = rows;
     if (product.on_tensor_cores && kernels_.dtype() == Dtype::float32)
-      of_weights.speed = std::min(of_weights.speed, kTurnedOperands);
+      of_weights.speed = std::min(of_weights.speed, kTransposedOperands);
     return {kernels_.product_us(product),
             if_wanted(kernels_.product_us(of_input)) + kernels_.product_us(of_weights) + bias_gradient()};
   }
 
-  /// The heads are separated and joined again. Fused attention has the scores in registers alone. Otherwise
-  /// kernels of their own scale, mask, normalize and drop them, as in attention that is written with a
-  /// framework's operations.
+  /// Fused attention reads the heads where they are and has the scores in registers alone. Otherwise the
+  /// heads are separated and joined again, and kernels of their own scale, mask, normalize and drop the
+  /// scores, as in attention that is written with a framework's operations.
   LayerTimes attention(const Attention& attention) const {
     const double heads = static_cast<double>(attention.heads);
     const double queries = static_cast<double>(layer_.output[0]);
@@ -201,9 +202,9 @@ class Passes {
     of_values.columns = features;
     of_values.inner = keys;
     const double products = kernels_.product_us(of_scores) + kernels_.product_us(of_values);
-    const double apart = stream(2 * (sizes_.inputs + sizes_.output));
     if (is_fused) return {products, kFusedBackward * products};
 
+    const double apart = stream(2 * (sizes_.inputs + sizes_.output));
     const double scaled = stream(2 * scores);
     const double masked = attention.causal ? stream(2 * scores) : 0;
     const double dropped = attention.dropout > 0 ? stream(elements_with_mask(scores)) : 0;

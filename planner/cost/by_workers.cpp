@@ -32,10 +32,11 @@ Factors factors(const Algorithm& algorithm, std::int64_t workers) {
 double startups(Growth growth, const Algorithm& algorithm, std::int64_t workers) {
   const auto doublings = [](double ratio) { return sim::portable_log(ratio) / sim::portable_log(2); };
   if (growth == Growth::logarithm) return doublings(static_cast<double>(workers));
-  if (growth == Growth::algorithm || workers <= kOfOneMachine) return factors(algorithm, workers).startups;
-  const double before = factors(algorithm, kOfOneMachine).startups;
-  const double half_before = factors(algorithm, kOfOneMachine / 2).startups;
-  return before + (before - half_before) * doublings(static_cast<double>(workers) / kOfOneMachine);
+  if (growth == Growth::algorithm || workers <= core::kWorkersOfMachine)
+    return factors(algorithm, workers).startups;
+  const double before = factors(algorithm, core::kWorkersOfMachine).startups;
+  const double half_before = factors(algorithm, core::kWorkersOfMachine / 2).startups;
+  return before + (before - half_before) * doublings(static_cast<double>(workers) / core::kWorkersOfMachine);
 }
 
 double scaled_us(const MeasuredOn& from, std::int64_t workers, const Algorithm& algorithm,
@@ -113,11 +114,10 @@ void sort_by_distance(std::vector<MeasuredOn>& measured, std::int64_t workers) {
 
 /// Whether the bus bandwidth of the largest size is one that takes NVLink, or as fast a network.
 bool is_as_fast_as_nvlink(const MeasuredOn& from, const Algorithm& algorithm, CollectiveKind kind) {
-  constexpr double kMinBytesPerUs = 50e3;
   const double bytes = sizes_of(*from.curve).back();
   const double passes =
       factors(algorithm, from.workers).passes / (kind == CollectiveKind::all_reduce ? 1 : 2);
-  return passes * bytes >= kMinBytesPerUs * from.curve->us(bytes);
+  return passes * bytes >= core::kNvlinkBytesPerUs * from.curve->us(bytes);
 }
 
 /// What one number of workers cannot show is taken as on machines that were measured: with NVLink from A100
@@ -128,7 +128,7 @@ StartupShare assumed_share(const MeasuredOn& from, std::int64_t workers, const A
   if (!is_as_fast_as_nvlink(from, algorithm, kind))
     return {.growth = growth, .fixed = is_whole ? 1.25 : 3.5, .each = 1};
   StartupShare out = {.growth = growth, .fixed = is_whole ? 3.0 : 8.0, .each = 1};
-  if (std::max(from.workers, workers) <= kOfOneMachine) out.copied = is_whole ? 0.25 : 0.5;
+  if (std::max(from.workers, workers) <= core::kWorkersOfMachine) out.copied = is_whole ? 0.25 : 0.5;
   return out;
 }
 

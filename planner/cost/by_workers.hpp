@@ -67,9 +67,6 @@ struct Neighbours {
 
 Neighbours neighbours(const std::vector<MeasuredOn>& measured, std::int64_t workers);
 
-/// More workers are taken to be on several machines.
-constexpr std::int64_t kOfOneMachine = 8;
-
 /// Distance between two numbers of workers: the logarithm of their ratio.
 double distance(std::int64_t a, std::int64_t b);
 

@@ -362,8 +362,8 @@ class StageWriter {
   std::deque<TaskId> scattering_;       // reduce-scatters that compute has not waited for
   std::vector<TaskId> next_waits_for_;  // the next compute task does
   std::vector<std::vector<std::vector<std::optional<TaskId>>>> gathered_;  // by part, process group and group
-  std::vector<CopiedOut> copied_out_;                                      // by part
-  std::size_t gathers_from_ = 0;  // the first task that a gather of this pass may be
+  std::vector<CopiedOut> copied_out_;  // by part: FSDP2's streams serve all process groups of a model
+  std::size_t gathers_from_ = 0;       // the first task that a gather of this pass may be
 };
 
 class JobWriter {

@@ -148,7 +148,7 @@ class StageAccounts {
   }
 
   std::int64_t elements(std::int64_t bytes) const { return bytes / element_.profile; }
-  /// Of its parameters as they are gathered and divided into shares.
+  /// The elements of a group's parameters as they are gathered and divided into shares.
   std::int64_t elements(const GroupAccount& account, std::int64_t group) const {
     const Group& own = group_of(account, group);
     return elements(

@@ -78,7 +78,7 @@ void add_padding_warning(const Setting& setting, const CommunicationPlan& plan,
   const Payload all = payload_of_all(setting.workload);
   if (workers > kUsualRows && !has_shapes(*setting.workload.profile)) {
     const std::string text =
-        "the profile lacks shapes of tensors, so that their padding by FSDP2 is left out";
+        "the profile lacks shapes of some tensors, so that their padding by FSDP2 is left out";
     warnings.push_back({.subject = text, .weight = 0, .text = text});
   }
   const double percent =

@@ -101,7 +101,7 @@ class Accounts {
   const Groups& groups() const { return executable_.groups; }
   Sharding sharding() const { return executable_.program.sharding; }
   bool communicates() const { return shares_ > 1; }
-  /// Of its parameters as they are gathered and divided into shares.
+  /// The elements of a group's parameters as they are gathered and divided into shares.
   std::int64_t elements(std::uint32_t group) const {
     const Group& own = groups()[group];
     return executable_.transfers[own.transfer].padded_bytes(payload_of(workload(), own)) / element_.profile;

@@ -120,6 +120,10 @@ std::vector<std::pair<double, double>> continued(std::vector<std::pair<double, d
 std::vector<std::string> curve_warnings(const std::vector<Series>& series) {
   std::vector<std::string> out;
   for (const Series& each : series) {
+    if (each.tables_left_out > 0)
+      out.push_back(fmt::format(
+          "{}: {} left out, of other collectives", core::printable(each.path),
+          each.tables_left_out == 1 ? "a table is" : fmt::format("{} tables are", each.tables_left_out)));
     if (!each.is_continued) continue;
     const auto points = continued(each.points);
     const double slope = (points.back().second - points[points.size() - 2].second) /

@@ -45,12 +45,11 @@ double growth(const std::pair<double, double>& from, const std::pair<double, dou
 
 std::optional<ProtocolSwitch> protocol_switch(const Points& points, core::CollectiveKind collective,
                                               std::int64_t workers) {
-  constexpr double kMinBytesPerUs = 50e3;    // below, GPUs are not joined by NVLink
-  constexpr std::int64_t kOfOneMachine = 8;  // beyond, steps go over a network, too
-  constexpr double kReached = 1.1;           // NCCL counts on more than what is measured
+  constexpr double kReached = 1.1;  // NCCL counts on more than what is measured
   constexpr double kFarApart = 2.001;
   constexpr std::size_t kMinPoints = 4;
-  if (workers < 2 || workers > kOfOneMachine || points.size() < kMinPoints || points.front().first <= 0)
+  if (workers < 2 || workers > core::kWorkersOfMachine || points.size() < kMinPoints ||
+      points.front().first <= 0)
     return std::nullopt;
   if (std::any_of(points.begin(), points.end(), [](const auto& point) { return point.second <= 0; }))
     return std::nullopt;
@@ -58,7 +57,7 @@ std::optional<ProtocolSwitch> protocol_switch(const Points& points, core::Collec
   const double steps = (p - 1) * (collective == core::CollectiveKind::all_reduce ? 2 : 1);
   double bytes_per_us = 0;
   for (const auto& [bytes, us] : points) bytes_per_us = std::max(bytes_per_us, bytes * steps / p / us);
-  if (bytes_per_us < kMinBytesPerUs) return std::nullopt;
+  if (bytes_per_us < core::kNvlinkBytesPerUs) return std::nullopt;
   const double at = std::floor(switch_bytes(steps, steps / p / (kReached * bytes_per_us)));
   for (std::size_t i = 1; i + 2 < points.size(); ++i) {
     const auto& from = points[i];

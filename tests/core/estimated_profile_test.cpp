@@ -124,7 +124,7 @@ TEST_CASE("estimated profile: what is scaled adds up to the picosecond, in the l
   // Without compute_us, the share splits the estimated time.
   const Profile split = option(R"(, "device": "v100", "forward_share": 0.5)");
   CHECK(forward_us(split) == doctest::Approx((forward_us(plain) + backward_us(plain)) / 2));
-  CHECK(split.origin.source.find("measured time), 50 % of it forward") != std::string::npos);
+  CHECK(split.origin.source.find("time elsewhere), 50 % of it forward") != std::string::npos);
 }
 
 TEST_CASE("estimated profile: what is wrong with the wish is refused with its place") {

@@ -74,7 +74,7 @@ TEST_CASE("padding: it is that of the workers of a shard group, and warned of") 
   profile.layers[0].tensors[0].shape.clear();
   CHECK(warnings(R"("fsdp2")", 64) == more(64, 347));
   CHECK(warnings(R"("fsdp2")", 128).front() ==
-        "the profile lacks shapes of tensors, so that their padding by FSDP2 is left out");
+        "the profile lacks shapes of some tensors, so that their padding by FSDP2 is left out");
 }
 
 TEST_CASE("padding: more bytes than can be counted are refused") {

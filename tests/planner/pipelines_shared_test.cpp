@@ -534,7 +534,7 @@ class Journey {
     while (spans_.find(worker_, Kind::forward, iteration_, item + 1)) ++item;
     return item;
   }
-  /// Of the group that backward uses first, in the last micro-batch.
+  /// The first forward pass of the group that backward uses first, in the last micro-batch.
   std::uint32_t first_forward_of_last_group() const {
     const auto layers = static_cast<std::uint32_t>(workload_.forward.size());
     return last_forward() + 1 - layers + workload_.gradients[run_.groups.front().end - 1].layer;

@@ -138,8 +138,10 @@ TEST_CASE("sharded: so many groups are gathered ahead, or none") {
 TEST_CASE("sharded: early gathers wait for an earlier group than compute has come to") {
   // Three layers of 3 us to gather or scatter. The last gather of forward needs a buffer that is free when
   // compute comes to layer 1, not when it comes to layer 2; the first of backward one that is free when
-  // compute comes to layer 3 in forward: compute:           F1      F2      F3     B3    B2      B1 channel:
-  // [ G3 ][ G2 ][ G1 ]    [ g2 ]        [ S1 ][ g3 ][ S2 ] [ S3 ]
+  // compute comes to layer 3 in forward:
+  //
+  // compute:       F1    F2    F3    B3   B2     B1
+  // channel: [G3][G2][G1]   [g2]       [S1][g3][S2][S3]
   const Scene scene(profile_of({{5, 4, {10}}, {5, 4, {10}}, {5, 4, {10}}}), pair_of(2, 0.1), 2,
                     {.iterations = 1});
   check_run(sharded(), scene,

@@ -52,7 +52,8 @@ struct Series {
   /// Interquartile range and 99th percentile of the samples for each point, or empty.
   std::vector<double> spread_us = {};
   std::vector<double> p99_us = {};
-  bool is_continued = false;  ///< the curve is to be continued to other sizes, see continued()
+  std::int64_t tables_left_out = 0;  ///< of the log, as they are of other collectives
+  bool is_continued = false;         ///< the curve is to be continued to other sizes, see continued()
 };
 
 /// A format is either for profiles, and has `profile`, or for measured collectives.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <optional>
 
 #include <fmt/format.h>
@@ -167,12 +168,26 @@ ToldCollective collective_in_text(const std::vector<Line>& lines, const std::vec
   return out;
 }
 
+/// Whether the line names a program of nccl-tests whose collective is none of ours.
+bool names_other_program(std::string_view line) {
+  constexpr std::array<std::string_view, 8> kOthers = {"alltoall_perf",  "broadcast_perf", "gather_perf",
+                                                       "reduce_perf",    "scatter_perf",   "sendrecv_perf",
+                                                       "alltoallv_perf", "hypercube_perf"};
+  const auto is_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  return std::ranges::any_of(kOthers, [&](std::string_view name) {
+    const std::size_t at = line.find(name);
+    if (at == std::string_view::npos) return false;
+    const std::size_t end = at + name.size();
+    return (at == 0 || !is_of_name(line[at - 1])) && (end == line.size() || !is_of_name(line[end]));
+  });
+}
+
 /// The last program that is named above one of several tables, other than by the end of the run before it.
 /// Where it is another one than ours, there is a place and no collective.
 ToldCollective collective_above(const std::vector<Line>& lines) {
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    const bool names_one =
-        line->text.find("_perf") != std::string_view::npos && collectives_in(line->text).size() < 2;
+    const bool names_one = names_other_program(line->text) ||
+                           (collective_in(line->text) && collectives_in(line->text).size() < 2);
     if (names_one && line->text.find("concluded") == std::string_view::npos)
       return {.value = collective_in(line->text), .where = place_of(*line)};
   }
@@ -212,6 +227,7 @@ std::vector<Series> read_text(const LogFile& log, const ImportOptions& options) 
     return std::find_if(from, lines.end(), [](const Line& line) { return is_header(line.text); });
   };
   auto header = next_header(lines.begin());
+  std::int64_t left_out = 0;
   if (header == lines.end()) refuse(log, "the header of an nccl-tests table", "no such line");
   const bool is_only = next_header(header + 1) == lines.end();
   std::vector<Series> out;
@@ -223,7 +239,9 @@ std::vector<Series> read_text(const LogFile& log, const ImportOptions& options) 
     const std::optional<core::CollectiveKind> given = given_collective(options);
     const bool is_other =
         !is_only && !told.where.empty() && (!told.value || (given && *given != *told.value));
-    if (!is_other) {
+    if (is_other) {
+      ++left_out;
+    } else {
       out.push_back({.path = log.path,
                      .collective = collective_of(log, told, options),
                      .workers = workers_of(log, ranks_listed(before), options)});
@@ -233,6 +251,7 @@ std::vector<Series> read_text(const LogFile& log, const ImportOptions& options) 
     header = next;
   }
   if (out.empty()) refuse(log, "a table of all_reduce_perf, reduce_scatter_perf or all_gather_perf", "none");
+  out.front().tables_left_out = left_out;
   return out;
 }
 
@@ -317,6 +336,11 @@ std::vector<Series> read_rccl_csv(const LogFile& log, const ImportOptions& optio
     if (out.empty() || out.back().collective != *kind || out.back().workers != workers)
       out.push_back({.path = log.path, .collective = *kind, .workers = workers});
     add_point(out.back().points, row.line, row.fields[3], row.fields[7], 1);
+    const double expected = bus_bandwidth(*kind, workers, out.back().points.back());
+    if (!agrees(number(row.line, row.fields[9], "a bus bandwidth in GB/s", 0, core::kMaxTimeUs), expected))
+      row.line.expected(
+          fmt::format("a bus bandwidth of {:.2f} GB/s of {} on {} workers", expected, name(*kind), workers),
+          row.fields[9]);
     if (row.fields[10] != "0" && row.fields[10] != "N/A")
       row.line.expected("0 wrong elements", row.fields[10]);
   }

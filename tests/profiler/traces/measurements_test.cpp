@@ -193,7 +193,13 @@ TEST_CASE("nccl-tests: the tables of several runs in one log") {
   CHECK(all[1].collective == core::CollectiveKind::all_gather);
   CHECK(all[1].workers == 2);
   CHECK(all[1].points == std::vector<std::pair<double, double>>{{1048576, 52.43}});
+  CHECK(curve_warnings(all) ==
+        std::vector<std::string>{"logs/x.log: a table is left out, of other collectives"});
   CHECK(series_of(kText + gather, {.collective = "all_gather"}).size() == 1);
+  // the name of a folder is no program
+  const std::string folder = replaced(gather, "# Collective test starting: all_gather_perf",
+                                      "$ cd net_perf_runs && ./alltoall_perfect.sh");
+  CHECK(series_of(kText + folder, {.collective = "all_gather"}).size() == 1);
   check_refused(other + other,
                 "x.log: /: expected a table of all_reduce_perf, reduce_scatter_perf or "
                 "all_gather_perf, got none");
@@ -240,6 +246,9 @@ TEST_CASE("rccl-tests: the table that it writes as CSV") {
   CHECK(all[0].workers == 2);
   CHECK(all[0].points == std::vector<std::pair<double, double>>{{1048576, 52.4288}});
   CHECK(all[1].workers == 4);
+  check_refused(
+      replaced(csv, "10.000000,\"0\"", "99.000000,\"0\""),
+      "x.log:3: expected a bus bandwidth of 10.00 GB/s of reduce_scatter on 2 workers, got '99.000000'");
   check_refused(replaced(csv, "10.000000,\"0\"", "10.000000,\"3\""),
                 "x.log:3: expected 0 wrong elements, got '3'");
   check_refused(csv, "x.log:3: expected 8 GPUs, as --workers says, got '2'", {.workers = 8});
