@@ -137,6 +137,7 @@ class ShardedProblem {
     if (batches() > 1) add_earlier(state, step, out);
     const Time groups(1 + state[kGroups].count());
     out[kGroups] = std::min(groups, Time(kept_ == kAll ? 0 : std::max(kept_, 1U)));
+    if (step.end < count()) settle(out, step.end);
     return out;
   }
 
@@ -236,6 +237,21 @@ class ShardedProblem {
     }
   }
 
+  /// Raises times as far as that changes no later one, so that fewer states differ: the next group takes at
+  /// least as long as the layer of its first gradient, and what follows its passes comes after that.
+  void settle(State& state, std::uint32_t cut) const {
+    const Time next_pass = state[kForward] + forward_[cut + 1] - forward_[cut];
+    if (forward_ahead_ == Ahead::two) {
+      state[kForwardGathered] = std::max({state[kForwardGathered], state[kForwardChannel], next_pass});
+      state[kForwardChannel] = std::max(state[kForwardChannel], next_pass);
+    }
+    if (forward_ahead_ == Ahead::one) state[kForwardGathered] = std::max(state[kForwardGathered], next_pass);
+    // An early gather behind a group that is kept begins with the end of the reduce-scatter.
+    if (program_.scatters_in_flight == 0U || (early_ && !is_gathered_next(state))) return;
+    state[kScattered] = std::max(state[kScattered], state[kArrival]);
+    state[kSummed] = std::max(state[kSummed], state[kArrival]);
+  }
+
   void add_backward(const State& state, const Step& step, State& out) const {
     const bool is_gathered = is_gathered_again(state, step);
     // Between groups that divide a layer, which both wait for it, only what holds in every order is counted.
@@ -291,9 +307,7 @@ class ShardedProblem {
   Time forward(const State& state, std::uint32_t cut) const {
     const Time compute = state[kForward] + workload_.forward_total - forward_[cut];
     if (forward_ahead_ == Ahead::none) return compute + rest(min_gathers_, cut);
-    Time gathered = state[kForwardGathered];
-    if (forward_ahead_ == Ahead::one && cut < count())
-      gathered = std::max(gathered, state[kForward] + forward_[cut + 1] - forward_[cut]);
+    const Time gathered = state[kForwardGathered];
     const Time whole = forward_ahead_ != Ahead::several ? compute : workload_.forward_total;
     return std::max(whole, gathered + rest(min_gathers_, cut));
   }
@@ -376,7 +390,7 @@ class Bound final : public IterationModel {
     const GroupRules whole = of_whole_layers(rules);
     if (simulate_iteration(spec_, found.groups) > found.value &&
         Completions(whole, problem_.count()).possible())
-      found.groups = search(whole, kFew).groups;
+      found.groups = search(whole, max_front()).groups;
     return found;
   }
 
@@ -385,7 +399,7 @@ class Bound final : public IterationModel {
 
   /// Fronts are longer than in other models, as many groupings hide almost all communication.
   std::size_t max_front() const {
-    constexpr std::size_t kWork = 22'000'000;
+    constexpr std::size_t kWork = 33'000'000;
     const std::size_t count = problem_.count();
     return std::max(kFew, std::min(max_kept(problem_.count(), problem_.transfers()), kWork / count / count));
   }
