@@ -90,8 +90,8 @@ TransferCost::TransferCost(const core::Network& network, std::int64_t workers, T
     check_placement(network, {.size = transfer_.shard_workers});
     replicas_.emplace(network, std::max(workers, transfer_.shard_workers), transfer_);
   }
-  if (transfer_.pads_tensors && workers > 1) {
-    assert(workload != nullptr && !compresses_);
+  if (transfer_.pads_tensors && workers > 1 && !compresses_) {
+    assert(workload != nullptr);
     padding_before_ =
         std::make_shared<const std::vector<std::int64_t>>(padding_before(*workload, costs_.workers()));
   }

@@ -119,8 +119,9 @@ std::vector<std::pair<sim::Time, std::int64_t>> course(const Memory& memory, Mem
 
 TEST_CASE(
     "padding: a job is planned and runs as one whose tensors are as large, but for its whole gradients") {
-  int differ = 0;
-  for (std::uint32_t seed = 0; seed < support::seeds(400); ++seed) {
+  std::uint32_t differ = 0;
+  const std::uint32_t seeds = support::seeds(400);
+  for (std::uint32_t seed = 0; seed < seeds; ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const std::int64_t workers = random.between(2, 9);
@@ -155,7 +156,7 @@ TEST_CASE(
     for (const MemoryPart part : {MemoryPart::parameters, MemoryPart::optimizer, MemoryPart::gathered})
       CHECK(course(held, part) == course(expected, part));
   }
-  CHECK(differ > 100);
+  CHECK(differ > seeds / 4);
 }
 
 }  // namespace
