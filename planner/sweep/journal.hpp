@@ -71,6 +71,7 @@ class Journal {
 
   std::filesystem::path file_;
   Identity identity_;
+  std::string header_;  // covered by the checksum of every line
   int fd_ = -1;
   std::vector<Finished> earlier_;
   std::size_t lines_ = 0;

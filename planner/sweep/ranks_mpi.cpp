@@ -94,7 +94,7 @@ Delivery delivery_from(const std::string& text) {
 void accept(const Delivery& delivery, WorkQueue& work_queue) {
   for (const Finished& each : delivery.finished) {
     try {
-      work_queue.finish(each);
+      work_queue.finish({each});
     } catch (...) {
       work_queue.fail(each.point, std::current_exception());
     }

@@ -18,13 +18,21 @@ void compute_alone(const Sweep& sweep, Rows rows, WorkQueue& work_queue, const P
     const std::vector<std::size_t> taken = work_queue.take(max);
     if (taken.empty()) return;
     const Clock::time_point begun = Clock::now();
-    for (const std::size_t point : taken) {
-      try {
-        work_queue.finish({.point = point, .record = computer.compute(point)});
-      } catch (...) {
-        work_queue.fail(point, std::current_exception());
-        return;
+    std::vector<Finished> finished;
+    finished.reserve(taken.size());
+    std::size_t point = taken.front();
+    try {
+      for (const std::size_t next : taken) {
+        point = next;
+        finished.push_back({.point = point, .record = computer.compute(point)});
       }
+    } catch (...) {
+      work_queue.fail(point, std::current_exception());
+    }
+    try {
+      work_queue.finish(std::move(finished));
+    } catch (...) {
+      work_queue.fail(taken.front(), std::current_exception());
     }
     const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
     max = portion.next(taken.size(), seconds, work_queue.left());
@@ -50,9 +58,9 @@ std::size_t WorkQueue::left() const {
   return points_.size() - next_;
 }
 
-void WorkQueue::finish(Finished finished) {
+void WorkQueue::finish(std::vector<Finished> finished) {
   const std::lock_guard lock(mutex_);
-  finish_(std::move(finished));
+  for (Finished& each : finished) finish_(std::move(each));
 }
 
 void WorkQueue::fail(std::size_t point, std::exception_ptr error) {

@@ -26,7 +26,8 @@ class WorkQueue {
   /// Returns the next points, at most `max`; empty when none are left.
   std::vector<std::size_t> take(std::size_t max);
   std::size_t left() const;
-  void finish(Finished finished);
+  /// Points of one portion together, as threads would else wait for one another at each.
+  void finish(std::vector<Finished> finished);
   void fail(std::size_t point, std::exception_ptr error);
   /// Throws the error of the first failed point, if there is one.
   void rethrow() const;

@@ -29,7 +29,7 @@ TEST_CASE("board: eight threads get every point once, and what they finish comes
         for (;;) {
           const std::vector<std::size_t> taken = work_queue.take(max);
           if (taken.empty()) return;
-          for (const std::size_t point : taken) work_queue.finish({.point = point, .record = {}});
+          for (const std::size_t point : taken) work_queue.finish({{.point = point, .record = {}}});
         }
       });
   }
