@@ -195,6 +195,7 @@ class StageWriter {
   void forward(const Slot& slot) {
     const StageTask task = {.kind = Kind::forward, .part = slot.part, .micro_batch = slot.micro_batch};
     const Workload& workload = part_of(slot).workload;
+    copied_out_[static_cast<std::size_t>(slot.part)].begin_forward(last_);
     if (!may_gather(slot)) {
       compute(task, workload.forward_total);
       return;
@@ -218,7 +219,6 @@ class StageWriter {
   Arrivals begin_gathers(const Slot& slot, const By& groups_by) {
     Arrivals out;
     gathers_from_ = tasks_.size();
-    if (slot.is_forward) copied_out_[static_cast<std::size_t>(slot.part)].begin_forward(last_);
     for (std::size_t of = 0; of < part_of(slot).groups.size(); ++of) {
       const PartGroups& groups = part_of(slot).groups[of];
       out.push_back(groups_by(groups.workload, groups.groups));

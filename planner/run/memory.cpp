@@ -30,6 +30,12 @@ class Buffers {
     if (held) release(*held, *held->until);
     held = Held{.bytes = bytes, .from = from, .until = {}};
   }
+  /// Another buffer beside the one that is held, for as long as both are needed.
+  void hold_another(std::size_t number, std::int64_t bytes, Time from) {
+    std::optional<Held>& held = held_[number];
+    if (held) release(*held, held->until.value_or(from));
+    held = Held{.bytes = bytes, .from = from, .until = {}};
+  }
   /// The buffer is needed up to this time, or later if it was told so.
   void until(std::size_t number, Time time) {
     if (std::optional<Held>& held = held_[number]) held->until = std::max(held->until.value_or(time), time);
@@ -213,7 +219,8 @@ class Accounts {
       case Kind::all_gather: gather(group_of(label), span); break;
       case Kind::forward_gather:
       case Kind::backward_gather:
-        gathered_.hold(group_of(label), elements(group_of(label)) * element_.gather, span.start);
+        // an early gather may begin while the group's forward pass still uses its parameters
+        gathered_.hold_another(group_of(label), elements(group_of(label)) * element_.gather, span.start);
         break;
       case Kind::group_update: used(group_of(label), span.end); break;
       default: break;

@@ -187,7 +187,10 @@ TEST_CASE("stage memory: one stage takes the time and the memory of a job withou
     CAPTURE(seed);
     Random random(seed);
     core::Profile profile = support::random_profile(random, 6);
-    for (core::ProfileLayer& layer : profile.layers) layer.activation_bytes = random.below(20'000);
+    for (core::ProfileLayer& layer : profile.layers) {
+      layer.activation_bytes = random.below(20'000);
+      for (core::ProfileTensor& tensor : layer.tensors) tensor.shape = {tensor.elements};
+    }
     const core::Network network = support::random_link(random);
     const std::int64_t workers = random.between(2, 6);
     Conditions conditions = {.iterations = 1,
@@ -214,6 +217,15 @@ TEST_CASE("stage memory: one stage takes the time and the memory of a job withou
              {R"({"pipeline": "sharded", "prefetch": 2, "backward_prefetch": 0, "fusion": "none"})", true},
              {R"({"pipeline": "sharded", "reshard_after_forward": true, "fusion": "groups"})", true},
              {R"({"pipeline": "sharded", "kept_groups": 1, "scatters_in_flight": 1, "fusion": "none"})",
+              true},
+             {R"({"pipeline": "sharded", "gather_early": true, "pad_tensors": true, "fusion": "none"})",
+              true},
+             {R"({"pipeline": "sharded", "gather_early": true, "kept_groups": 1, "fusion": "none"})", true},
+             {R"({"pipeline": "sharded", "gather_early": true, "prefetch": 2, "reshard_after_forward": true,
+                  "fusion": "none"})",
+              true},
+             {R"({"pipeline": "sharded", "gather_early": true, "reshard_after_backward": false,
+                  "fusion": "none"})",
               true},
              {R"({"pipeline": "sharded", "reshard_after_backward": false, "fusion": "none"})", true},
              {R"({"pipeline": "sharded", "reshard_after_forward": false, "reshard_after_backward": false,
