@@ -126,9 +126,9 @@ class ResultCollector {
     earlier_ = done_;
   }
 
-  void add(sweep::Finished finished) {
+  void add(std::vector<sweep::Finished> finished) {
     if (journal_) journal_->add(finished);
-    keep(std::move(finished));
+    for (sweep::Finished& each : finished) keep(std::move(each));
     progress_.show(done_, earlier_, rows_.size());
   }
 
@@ -230,8 +230,9 @@ void run_sweep(const Options& options) {
               "SCENARIO: expected the same inputs in all processes, got others than the first process");
       }))
     return;
-  sweep::WorkQueue work_queue(results ? results->missing() : std::vector<std::size_t>(),
-                              [&](sweep::Finished finished) { results->add(std::move(finished)); });
+  sweep::WorkQueue work_queue(
+      results ? results->missing() : std::vector<std::size_t>(),
+      [&](std::vector<sweep::Finished> finished) { results->add(std::move(finished)); });
   const int count = threads(options, ranks.count());
   ranks.compute(loaded->sweep, options.rows(), work_queue, count);
   try {

@@ -18,6 +18,7 @@
 
 #include "core/errors.hpp"
 #include "core/files.hpp"
+#include "sim/fnv.hpp"
 
 namespace sweep {
 namespace {
@@ -44,26 +45,27 @@ std::optional<std::size_t> take_number(std::string_view& line) {
   return out;
 }
 
-/// The checksum covers the sweep, so lines of another sweep are rejected.
-std::string check(std::string_view header, std::size_t nth, std::size_t point, std::string_view rest) {
-  return fingerprint(fmt::format("{}{} {} {}", header, nth, point, rest));
+/// The checksum covers the sweep by the hash of the journal's header, so lines of another sweep are rejected.
+std::string check(std::uint64_t header_hash, std::size_t nth, std::size_t point, std::string_view rest) {
+  return fmt::format("{:016x}", sim::fnv1a(rest, sim::fnv1a(fmt::format("{} {} ", nth, point), header_hash)));
 }
 
-std::string line_of(std::string_view header, std::size_t nth, const Finished& finished) {
+std::string line_of(std::uint64_t header_hash, std::size_t nth, const Finished& finished) {
   ordered_json texts = {finished.record.row};
   for (const std::string& warning : finished.record.warnings) texts.push_back(warning);
   const std::string rest = texts.dump();
-  return fmt::format("{} {} {} {}\n", nth, finished.point, check(header, nth, finished.point, rest), rest);
+  return fmt::format("{} {} {} {}\n", nth, finished.point, check(header_hash, nth, finished.point, rest),
+                     rest);
 }
 
 /// Parses a line without its newline; none if it is incomplete.
-std::optional<Finished> parse_line(std::string_view header, std::size_t points, std::size_t nth,
+std::optional<Finished> parse_line(std::uint64_t header_hash, std::size_t points, std::size_t nth,
                                    std::string_view line) {
   const std::optional<std::size_t> its_nth = take_number(line);
   const std::optional<std::size_t> point = take_number(line);
   const std::optional<std::string_view> its_check = take_word(line);
   if (!its_check || its_nth != nth || !point || *point >= points) return std::nullopt;
-  if (*its_check != check(header, nth, *point, line)) return std::nullopt;
+  if (*its_check != check(header_hash, nth, *point, line)) return std::nullopt;
   const ordered_json texts = ordered_json::parse(line);
   Finished out = {.point = *point, .record = {.row = texts.at(0), .warnings = {}}};
   for (std::size_t i = 1; i < texts.size(); ++i) out.record.warnings.push_back(texts[i]);
@@ -109,7 +111,7 @@ std::string journal_header(const Identity& identity) {
 }
 
 std::string journal_line(const Identity& identity, std::size_t nth, const Finished& finished) {
-  return line_of(journal_header(identity), nth, finished);
+  return line_of(sim::fnv1a(journal_header(identity)), nth, finished);
 }
 
 Recovered recover(std::string_view text, const Identity& identity, std::string_view source) {
@@ -122,11 +124,11 @@ Recovered recover(std::string_view text, const Identity& identity, std::string_v
   }
   check_header(text.substr(0, end + 1), identity, source);
   out.bytes = end + 1;
-  const std::string header = journal_header(identity);
+  const std::uint64_t header_hash = sim::fnv1a(journal_header(identity));
   std::set<std::size_t> seen;
   while ((end = text.find('\n', out.bytes)) != std::string_view::npos) {
-    std::optional<Finished> line =
-        parse_line(header, identity.points, out.finished.size() + 1, text.substr(out.bytes, end - out.bytes));
+    std::optional<Finished> line = parse_line(header_hash, identity.points, out.finished.size() + 1,
+                                              text.substr(out.bytes, end - out.bytes));
     if (!line || !seen.insert(line->point).second) break;
     out.finished.push_back(*std::move(line));
     out.bytes = end + 1;
@@ -135,7 +137,7 @@ Recovered recover(std::string_view text, const Identity& identity, std::string_v
 }
 
 Journal::Journal(std::filesystem::path file, Identity identity, bool resume)
-    : file_(std::move(file)), identity_(std::move(identity)), header_(journal_header(identity_)) {
+    : file_(std::move(file)), identity_(std::move(identity)) {
   constexpr mode_t kMode = 0666;  // reduced by the umask
   fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kMode);
   if (fd_ < 0) cannot("cannot write");
@@ -157,13 +159,17 @@ void Journal::take_over(bool resume) {
         "{}: /: expected --resume, or no journal of an unfinished sweep, got one of {} of {} points",
         file_.string(), recovered.finished.size(), identity_.points));
   if (::ftruncate(fd_, static_cast<off_t>(recovered.bytes)) != 0) cannot("cannot write");
-  if (recovered.bytes == 0) write(header_);
+  const std::string header = journal_header(identity_);
+  header_hash_ = sim::fnv1a(header);
+  if (recovered.bytes == 0) write(header);
   earlier_ = std::move(recovered.finished);
   lines_ = earlier_.size();
 }
 
-void Journal::add(const Finished& finished) {
-  write(line_of(header_, ++lines_, finished));
+void Journal::add(std::span<const Finished> finished) {
+  std::string lines;
+  for (const Finished& each : finished) lines += line_of(header_hash_, ++lines_, each);
+  write(lines);
   const auto now = std::chrono::steady_clock::now();
   if (now - synced_ < std::chrono::seconds(1)) return;
   synced_ = now;

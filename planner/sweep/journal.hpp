@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,8 +44,8 @@ struct Recovered {
 /// journal or belongs to another sweep.
 Recovered recover(std::string_view text, const Identity& identity, std::string_view source);
 
-/// A journal file, locked during the object's lifetime. add() returns when the line is in the file, so a
-/// killed process loses no finished point; the line is flushed to disk within about a second.
+/// A journal file, locked during the object's lifetime. add() returns when the lines are in the file, so a
+/// process that is killed later loses none of these points; they are flushed to disk within about a second.
 class Journal {
  public:
   /// Resumes an existing journal or creates one. Throws InputError if the journal has finished points and
@@ -60,7 +62,7 @@ class Journal {
   /// The number of finished points over all runs.
   std::size_t lines() const { return lines_; }
 
-  void add(const Finished& finished);
+  void add(std::span<const Finished> finished);
   /// Deletes the journal after the output is written.
   void remove();
 
@@ -71,7 +73,7 @@ class Journal {
 
   std::filesystem::path file_;
   Identity identity_;
-  std::string header_;  // covered by the checksum of every line
+  std::uint64_t header_hash_ = 0;  // covered by the checksum of every line
   int fd_ = -1;
   std::vector<Finished> earlier_;
   std::size_t lines_ = 0;

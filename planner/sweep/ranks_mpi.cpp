@@ -4,8 +4,10 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <thread>
 
 #include <fmt/format.h>
@@ -21,7 +23,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 /// The kind of a message.
-enum Tag : int { points_tag = 1, finished_tag, failure_tag };
+enum Tag : int { request_tag = 1, points_tag, finished_tag, failure_tag };
 
 /// A failure in the form sent to the first process.
 struct Failure {
@@ -29,18 +31,20 @@ struct Failure {
   std::string text;
 };
 
-void send(int to, Tag tag, const std::string& text) {
-  MPI_Send(text.data(), static_cast<int>(text.size()), MPI_BYTE, to, tag, MPI_COMM_WORLD);
+/// In binary form, as file names in an error's text need not be UTF-8.
+void send(int to, Tag tag, const json& value) {
+  const std::vector<std::uint8_t> bytes = json::to_msgpack(value);
+  MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, tag, MPI_COMM_WORLD);
 }
 
-std::string receive(int from, int tag) {
+json receive(int from, int tag) {
   MPI_Status status;
   MPI_Probe(from, tag, MPI_COMM_WORLD, &status);
   int size = 0;
   MPI_Get_count(&status, MPI_BYTE, &size);
-  std::string out(static_cast<std::size_t>(size), '\0');
-  MPI_Recv(out.data(), size, MPI_BYTE, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  return out;
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
+  MPI_Recv(bytes.data(), size, MPI_BYTE, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  return json::from_msgpack(bytes);
 }
 
 Failure failure_of(const std::function<void()>& step) {
@@ -61,10 +65,7 @@ Failure failure_of(const std::function<void()>& step) {
   throw core::EnvironmentError(failure.text);
 }
 
-/// Serializes leniently: file names in a message need not be UTF-8.
-std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
-
-/// A message of another process: the points finished since its last request, and the time they took.
+/// What another process has done since its last request for points.
 struct Delivery {
   double seconds = 0;
   std::vector<Finished> finished;
@@ -72,38 +73,55 @@ struct Delivery {
   Failure failure;
 };
 
-std::string to_text(const Delivery& delivery) {
-  json finished = json::array();
-  for (const Finished& each : delivery.finished)
-    finished.push_back({each.point, each.record.row, each.record.warnings});
-  return dump(
-      {delivery.seconds, finished, delivery.failed_point, delivery.failure.code, delivery.failure.text});
+/// A request for points: how fast the last ones were, and whether one failed. The rows follow when the answer
+/// has been received, so that a process need not wait until the first one has read them.
+json request_of(const Delivery& delivery) {
+  return {delivery.finished.size(), delivery.seconds, delivery.failed_point, delivery.failure.code,
+          delivery.failure.text};
 }
 
-Delivery delivery_from(const std::string& text) {
-  const json value = json::parse(text);
-  Delivery out = {.seconds = value.at(0),
-                  .finished = {},
-                  .failed_point = value.at(2),
-                  .failure = {.code = value.at(3), .text = value.at(4)}};
-  for (const json& each : value.at(1))
-    out.finished.push_back({.point = each.at(0), .record = {.row = each.at(1), .warnings = each.at(2)}});
+/// Few large values: hundreds of thousands of points a second pass through the first process.
+json message_of(const std::vector<Finished>& finished) {
+  json points = json::array();
+  json warnings = json::array();
+  std::string rows;
+  for (const Finished& each : finished) {
+    points.push_back(each.point);
+    if (!each.record.warnings.empty()) warnings.push_back({points.size() - 1, each.record.warnings});
+    rows += each.record.row + '\n';
+  }
+  return {std::move(points), std::move(rows), std::move(warnings)};
+}
+
+std::vector<Finished> finished_from(const json& message) {
+  std::vector<Finished> out;
+  std::string_view rows = message.at(1).get_ref<const std::string&>();
+  for (const json& point : message.at(0)) {
+    const std::size_t end = rows.find('\n');
+    out.push_back({.point = point, .record = {.row = std::string(rows.substr(0, end)), .warnings = {}}});
+    rows.remove_prefix(end + 1);
+  }
+  for (const json& each : message.at(2)) out.at(each.at(0)).record.warnings = each.at(1);
   return out;
 }
 
-void accept(const Delivery& delivery, WorkQueue& work_queue) {
-  for (const Finished& each : delivery.finished) {
-    try {
-      work_queue.finish({each});
-    } catch (...) {
-      work_queue.fail(each.point, std::current_exception());
-    }
-  }
-  if (delivery.failure.code == 0) return;
+void fail(const json& request, WorkQueue& work_queue) {
+  const Failure failure = {.code = request.at(3), .text = request.at(4)};
+  if (failure.code == 0) return;
   try {
-    raise(delivery.failure);
+    raise(failure);
   } catch (...) {
-    work_queue.fail(delivery.failed_point, std::current_exception());
+    work_queue.fail(request.at(2), std::current_exception());
+  }
+}
+
+void finish(std::vector<Finished> finished, WorkQueue& work_queue) {
+  if (finished.empty()) return;
+  const std::size_t first = finished.front().point;
+  try {
+    work_queue.finish(std::move(finished));
+  } catch (...) {
+    work_queue.fail(first, std::current_exception());
   }
 }
 
@@ -114,17 +132,18 @@ void serve(WorkQueue& work_queue, int processes) {
   while (asking > 0) {
     int is_there = 0;
     MPI_Status status;
-    MPI_Iprobe(MPI_ANY_SOURCE, finished_tag, MPI_COMM_WORLD, &is_there, &status);
+    MPI_Iprobe(MPI_ANY_SOURCE, request_tag, MPI_COMM_WORLD, &is_there, &status);
     if (is_there == 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));  // leaves the core to the computing
                                                                     // threads
       continue;
     }
-    const Delivery delivery = delivery_from(receive(status.MPI_SOURCE, finished_tag));
-    accept(delivery, work_queue);
+    const json request = receive(status.MPI_SOURCE, request_tag);
+    fail(request, work_queue);
     const std::vector<std::size_t> next =
-        work_queue.take(portion.next(delivery.finished.size(), delivery.seconds, work_queue.left()));
-    send(status.MPI_SOURCE, points_tag, json(next).dump());
+        work_queue.take(portion.next(request.at(0), request.at(1), work_queue.left()));
+    send(status.MPI_SOURCE, points_tag, next);
+    finish(finished_from(receive(status.MPI_SOURCE, finished_tag)), work_queue);
     if (next.empty()) --asking;
   }
 }
@@ -132,8 +151,9 @@ void serve(WorkQueue& work_queue, int processes) {
 Delivery computed(const Sweep& sweep, Rows rows, std::vector<std::size_t> points, int threads) {
   Delivery out;
   const Clock::time_point begun = Clock::now();
-  WorkQueue work_queue(std::move(points),
-                       [&](Finished finished) { out.finished.push_back(std::move(finished)); });
+  WorkQueue work_queue(std::move(points), [&](std::vector<Finished> finished) {
+    std::move(finished.begin(), finished.end(), std::back_inserter(out.finished));
+  });
   compute(sweep, rows, work_queue, threads);
   out.seconds = std::chrono::duration<double>(Clock::now() - begun).count();
   out.failure = failure_of([&] { work_queue.rethrow(); });
@@ -144,8 +164,9 @@ Delivery computed(const Sweep& sweep, Rows rows, std::vector<std::size_t> points
 void work(const Sweep& sweep, Rows rows, int threads) {
   Delivery delivery;
   for (;;) {
-    send(0, finished_tag, to_text(delivery));
-    std::vector<std::size_t> points = json::parse(receive(0, points_tag));
+    send(0, request_tag, request_of(delivery));
+    std::vector<std::size_t> points = receive(0, points_tag);
+    send(0, finished_tag, message_of(delivery.finished));
     if (points.empty()) return;
     delivery = computed(sweep, rows, std::move(points), threads);
   }
@@ -187,9 +208,9 @@ bool Ranks::together(const std::function<void()>& step) const {
   MPI_Allreduce(&candidate, &first_failed, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (first_failed == count_) return true;
   if (is_first() && first_failed == 0) raise(own);
-  if (rank_ == first_failed) send(0, failure_tag, dump({own.code, own.text}));
+  if (rank_ == first_failed) send(0, failure_tag, {own.code, own.text});
   if (!is_first()) return false;
-  const json failure = json::parse(receive(first_failed, failure_tag));
+  const json failure = receive(first_failed, failure_tag);
   raise({.code = failure.at(0),
          .text = fmt::format("{} (process {})", failure.at(1).get<std::string>(), first_failed)});
 }

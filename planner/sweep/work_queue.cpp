@@ -60,7 +60,7 @@ std::size_t WorkQueue::left() const {
 
 void WorkQueue::finish(std::vector<Finished> finished) {
   const std::lock_guard lock(mutex_);
-  for (Finished& each : finished) finish_(std::move(each));
+  finish_(std::move(finished));
 }
 
 void WorkQueue::fail(std::size_t point, std::exception_ptr error) {

@@ -18,15 +18,14 @@ namespace sweep {
 /// been handed out, so the reported failure does not depend on the number of threads.
 class WorkQueue {
  public:
-  /// Called for each finished point, one at a time.
-  using Finish = std::function<void(Finished)>;
+  /// Called for the points that a thread has finished, by one thread at a time.
+  using Finish = std::function<void(std::vector<Finished>)>;
 
   WorkQueue(std::vector<std::size_t> points, Finish finish);
 
   /// Returns the next points, at most `max`; empty when none are left.
   std::vector<std::size_t> take(std::size_t max);
   std::size_t left() const;
-  /// Points of one portion together, as threads would else wait for one another at each.
   void finish(std::vector<Finished> finished);
   void fail(std::size_t point, std::exception_ptr error);
   /// Throws the error of the first failed point, if there is one.

@@ -244,8 +244,9 @@ std::vector<std::string> rows(const sweep::Sweep& sweep, int threads) {
   std::vector<std::string> out(sweep.points);
   std::vector<std::size_t> points(sweep.points);
   for (std::size_t i = 0; i < points.size(); ++i) points[i] = i;
-  sweep::WorkQueue queue(points,
-                         [&](const sweep::Finished& finished) { out[finished.point] = finished.record.row; });
+  sweep::WorkQueue queue(points, [&](const std::vector<sweep::Finished>& finished) {
+    for (const sweep::Finished& each : finished) out[each.point] = each.record.row;
+  });
   sweep::compute(sweep, sweep::Rows::json_lines, queue, threads);
   queue.rethrow();
   return out;

@@ -110,8 +110,7 @@ TEST_CASE("journal: a file goes on after a torn line, and is refused without res
   const std::filesystem::path file = folder / "j";
   {
     Journal journal(file, identity(), false);
-    journal.add(finished(3));
-    journal.add(finished(1));
+    journal.add(std::vector<Finished>{finished(3), finished(1)});
   }
   const std::string two = support::contents(file);
   (void)folder.put("j", two + "3 2 0123456789abcdef [\"tor");
@@ -126,7 +125,7 @@ TEST_CASE("journal: a file goes on after a torn line, and is refused without res
     CHECK(support::contents(file) == two);
     REQUIRE(journal.earlier().size() == 2);
     CHECK(journal.earlier()[1] == finished(1));
-    journal.add(finished(2));
+    journal.add(std::vector<Finished>{finished(2)});
     CHECK(journal.lines() == 3);
     CHECK(support::contents(file) == three_lines());
     journal.remove();

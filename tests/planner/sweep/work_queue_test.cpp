@@ -11,15 +11,15 @@
 namespace sweep {
 namespace {
 
-TEST_CASE("board: eight threads get every point once, and what they finish comes one at a time") {
+TEST_CASE("work queue: eight threads get every point once, and what they finish comes one at a time") {
   std::vector<std::size_t> points(5000);
   for (std::size_t i = 0; i < points.size(); ++i) points[i] = 2 * i;
   std::vector<int> times(10000);
   int inside = 0;
   bool alone = true;
-  WorkQueue work_queue(points, [&](const Finished& finished) {
+  WorkQueue work_queue(points, [&](const std::vector<Finished>& finished) {
     alone = alone && ++inside == 1;
-    ++times[finished.point];
+    for (const Finished& each : finished) ++times[each.point];
     --inside;
   });
   {
@@ -29,7 +29,9 @@ TEST_CASE("board: eight threads get every point once, and what they finish comes
         for (;;) {
           const std::vector<std::size_t> taken = work_queue.take(max);
           if (taken.empty()) return;
-          for (const std::size_t point : taken) work_queue.finish({{.point = point, .record = {}}});
+          std::vector<Finished> finished;
+          for (const std::size_t point : taken) finished.push_back({.point = point, .record = {}});
+          work_queue.finish(std::move(finished));
         }
       });
   }
@@ -38,8 +40,8 @@ TEST_CASE("board: eight threads get every point once, and what they finish comes
   for (std::size_t i = 0; i < times.size(); ++i) CHECK(times[i] == (i % 2 == 0 ? 1 : 0));
 }
 
-TEST_CASE("board: after a failure nothing is handed out, and the first point's is thrown") {
-  WorkQueue work_queue({4, 5, 6, 7}, [](const Finished& /*finished*/) {});
+TEST_CASE("work queue: after a failure nothing is handed out, and the first point's is thrown") {
+  WorkQueue work_queue({4, 5, 6, 7}, [](const std::vector<Finished>& /*finished*/) {});
   CHECK(work_queue.take(3) == std::vector<std::size_t>{4, 5, 6});
   work_queue.rethrow();
   work_queue.fail(6, std::make_exception_ptr(std::runtime_error("six")));
@@ -50,7 +52,7 @@ TEST_CASE("board: after a failure nothing is handed out, and the first point's i
   CHECK_THROWS_WITH(work_queue.rethrow(), "five");
 }
 
-TEST_CASE("board: as many points are taken as will last, fewer near the end, and never none") {
+TEST_CASE("work queue: as many points are taken as will last, fewer near the end, and never none") {
   const Portion portion = {.seconds = 0.02, .sharers = 4};
   CHECK(portion.next(10, 0.02, 1000) == 10);
   CHECK(portion.next(10, 0.005, 1000) == 40);
