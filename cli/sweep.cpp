@@ -143,6 +143,9 @@ class ResultCollector {
   /// Writes the output, then removes the journal.
   void write(const Options& options, const sweep::Sweep& sweep) {
     std::string text = header(sweep, options.rows());
+    std::size_t size = text.size();
+    for (const std::optional<sweep::Record>& row : rows_) size += row.value().row.size() + 1;
+    text.reserve(size);
     for (const std::optional<sweep::Record>& row : rows_) text += row.value().row + '\n';
     if (journal_) {
       core::write_file(options.output, text);

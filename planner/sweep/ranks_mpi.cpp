@@ -23,7 +23,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 /// The kind of a message.
-enum Tag : int { request_tag = 1, points_tag, finished_tag, failure_tag };
+enum Tag : int { request_tag = 1, points_tag, finished_tag, rows_tag, failure_tag };
 
 /// A failure in the form sent to the first process.
 struct Failure {
@@ -31,21 +31,26 @@ struct Failure {
   std::string text;
 };
 
-/// In binary form, as file names in an error's text need not be UTF-8.
-void send(int to, Tag tag, const json& value) {
-  const std::vector<std::uint8_t> bytes = json::to_msgpack(value);
-  MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, tag, MPI_COMM_WORLD);
+void send(int to, Tag tag, const std::string& text) {
+  MPI_Send(text.data(), static_cast<int>(text.size()), MPI_BYTE, to, tag, MPI_COMM_WORLD);
 }
 
-json receive(int from, int tag) {
+/// Leniently: file names in a message need not be UTF-8.
+void send(int to, Tag tag, const json& value) {
+  send(to, tag, value.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::string receive(int from, Tag tag) {
   MPI_Status status;
   MPI_Probe(from, tag, MPI_COMM_WORLD, &status);
   int size = 0;
   MPI_Get_count(&status, MPI_BYTE, &size);
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
-  MPI_Recv(bytes.data(), size, MPI_BYTE, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  return json::from_msgpack(bytes);
+  std::string out(static_cast<std::size_t>(size), '\0');
+  MPI_Recv(out.data(), size, MPI_BYTE, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  return out;
 }
+
+json receive_json(int from, Tag tag) { return json::parse(receive(from, tag)); }
 
 Failure failure_of(const std::function<void()>& step) {
   try {
@@ -80,8 +85,8 @@ json request_of(const Delivery& delivery) {
           delivery.failure.text};
 }
 
-/// Few large values: hundreds of thousands of points a second pass through the first process.
-json message_of(const std::vector<Finished>& finished) {
+/// The rows go as they are, as hundreds of thousands of them a second pass through the first process.
+void send_finished(const std::vector<Finished>& finished) {
   json points = json::array();
   json warnings = json::array();
   std::string rows;
@@ -90,18 +95,21 @@ json message_of(const std::vector<Finished>& finished) {
     if (!each.record.warnings.empty()) warnings.push_back({points.size() - 1, each.record.warnings});
     rows += each.record.row + '\n';
   }
-  return {std::move(points), std::move(rows), std::move(warnings)};
+  send(0, finished_tag, json{std::move(points), std::move(warnings)});
+  send(0, rows_tag, rows);
 }
 
-std::vector<Finished> finished_from(const json& message) {
+std::vector<Finished> receive_finished(int from) {
+  const json message = receive_json(from, finished_tag);
+  const std::string rows = receive(from, rows_tag);
   std::vector<Finished> out;
-  std::string_view rows = message.at(1).get_ref<const std::string&>();
+  std::size_t begin = 0;
   for (const json& point : message.at(0)) {
-    const std::size_t end = rows.find('\n');
-    out.push_back({.point = point, .record = {.row = std::string(rows.substr(0, end)), .warnings = {}}});
-    rows.remove_prefix(end + 1);
+    const std::size_t end = rows.find('\n', begin);
+    out.push_back({.point = point, .record = {.row = rows.substr(begin, end - begin), .warnings = {}}});
+    begin = end + 1;
   }
-  for (const json& each : message.at(2)) out.at(each.at(0)).record.warnings = each.at(1);
+  for (const json& each : message.at(1)) out.at(each.at(0)).record.warnings = each.at(1);
   return out;
 }
 
@@ -138,12 +146,12 @@ void serve(WorkQueue& work_queue, int processes) {
                                                                     // threads
       continue;
     }
-    const json request = receive(status.MPI_SOURCE, request_tag);
+    const json request = receive_json(status.MPI_SOURCE, request_tag);
     fail(request, work_queue);
     const std::vector<std::size_t> next =
         work_queue.take(portion.next(request.at(0), request.at(1), work_queue.left()));
-    send(status.MPI_SOURCE, points_tag, next);
-    finish(finished_from(receive(status.MPI_SOURCE, finished_tag)), work_queue);
+    send(status.MPI_SOURCE, points_tag, json(next));
+    finish(receive_finished(status.MPI_SOURCE), work_queue);
     if (next.empty()) --asking;
   }
 }
@@ -165,8 +173,8 @@ void work(const Sweep& sweep, Rows rows, int threads) {
   Delivery delivery;
   for (;;) {
     send(0, request_tag, request_of(delivery));
-    std::vector<std::size_t> points = receive(0, points_tag);
-    send(0, finished_tag, message_of(delivery.finished));
+    std::vector<std::size_t> points = receive_json(0, points_tag);
+    send_finished(delivery.finished);
     if (points.empty()) return;
     delivery = computed(sweep, rows, std::move(points), threads);
   }
@@ -208,9 +216,9 @@ bool Ranks::together(const std::function<void()>& step) const {
   MPI_Allreduce(&candidate, &first_failed, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (first_failed == count_) return true;
   if (is_first() && first_failed == 0) raise(own);
-  if (rank_ == first_failed) send(0, failure_tag, {own.code, own.text});
+  if (rank_ == first_failed) send(0, failure_tag, json{own.code, own.text});
   if (!is_first()) return false;
-  const json failure = receive(first_failed, failure_tag);
+  const json failure = receive_json(first_failed, failure_tag);
   raise({.code = failure.at(0),
          .text = fmt::format("{} (process {})", failure.at(1).get<std::string>(), first_failed)});
 }
