@@ -33,9 +33,11 @@ void check_conditions(const Conditions& conditions) {
     refuse("micro_batches in parallel.stages", "accumulation_steps", "/accumulation_steps");
 }
 
-/// The conditions of a part on which groups are chosen: one micro-batch, without what comes before and after.
-Conditions of_part(const Conditions& conditions) {
+/// The conditions of a part on which groups are chosen: without what comes before and after, and with this
+/// number of micro-batches in a row.
+Conditions of_part(const Conditions& conditions, std::int64_t micro_batches) {
   Conditions out = conditions;
+  out.accumulation_steps = micro_batches;
   out.iterations = 1;
   out.read_us = 0;
   out.waiting_us = 0;
@@ -56,13 +58,14 @@ class Runner {
  public:
   Runner(const core::Profile& profile, const core::Network& network, std::int64_t workers,
          const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,
-         const Parallel& parallel)
+         const Parallel& parallel, std::int64_t chosen_for)
       : profile_(profile),
         workers_(workers),
         all_reduce_(all_reduce),
         conditions_(conditions),
         schedule_(schedule),
         parallel_(parallel),
+        chosen_for_(chosen_for),
         job_(std::make_shared<DividedJob>(DividedJob{process_groups(parallel, network, workers),
                                                      parts_of(profile, parallel, conditions.recompute)})) {}
 
@@ -136,7 +139,8 @@ class Runner {
 
   PartGroups choose_groups(std::size_t part, const ProcessGroup& group, Workload workload,
                            const Schedule& schedule) {
-    Setting setting(job_->profiles[part], group.network, group.workers, all_reduce_, of_part(conditions_));
+    Setting setting(job_->profiles[part], group.network, group.workers, all_reduce_,
+                    of_part(conditions_, chosen_for_));
     setting.workload = std::move(workload);
     Choice choice = choose(setting, schedule);
     is_exact_ = is_exact_ && choice.proof && choice.proof->optimality_gap == Time::zero() &&
@@ -311,6 +315,7 @@ class Runner {
   const Conditions& conditions_;
   const Schedule& schedule_;
   const Parallel& parallel_;
+  std::int64_t chosen_for_;  ///< number of micro-batches in a row
   std::shared_ptr<const DividedJob> job_;
   bool is_exact_ = true;
   double alone_us_ = 0;
@@ -333,8 +338,20 @@ RanStages ran_stages(const ParallelRun& run, const Parallel& parallel, const Con
 ParallelRun run_parallel(const core::Profile& profile, const core::Network& network, std::int64_t workers,
                          const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,
                          const Parallel& parallel) {
-  return within_clock(
-      [&] { return Runner(profile, network, workers, all_reduce, conditions, schedule, parallel).run(); });
+  return within_clock([&] {
+    const auto chosen_for = [&](std::int64_t micro_batches) {
+      return Runner(profile, network, workers, all_reduce, conditions, schedule, parallel, micro_batches)
+          .run();
+    };
+    ParallelRun out = chosen_for(1);
+    // Passes of a stage are neither alone nor in a row; the better choice is kept.
+    const std::int64_t micro_batches = parallel.stages.micro_batches;
+    const bool has_others =
+        schedule.fusion.kind == "optimal" && schedule.pipeline->program(1, schedule.options).has_passes();
+    if (micro_batches == 1 || !has_others) return out;
+    ParallelRun other = chosen_for(micro_batches);
+    return other.metrics.iteration_us < out.metrics.iteration_us ? std::move(other) : std::move(out);
+  });
 }
 
 }  // namespace planner

@@ -420,6 +420,29 @@ TEST_CASE("parallel: `optimal` is the best of all groupings of all stages, and s
                   .is_exact);
 }
 
+TEST_CASE("parallel: `optimal` of one stage takes no longer than that of a job without stages") {
+  for (std::uint32_t seed = 0; seed < support::seeds(300); ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const core::Profile profile = support::random_profile(random, 6);
+    const core::Network network = support::random_link(random);
+    const std::int64_t workers = random.between(2, 6);
+    const std::int64_t micro_batches = random.between(1, 4);
+    for (const char* options :
+         {"", R"(, "gather_early": true)", R"(, "reshard_after_forward": false)",
+          R"(, "prefetch": 2, "backward_prefetch": 0)", R"(, "reshard_after_backward": false)"}) {
+      CAPTURE(options);
+      const std::string schedule =
+          fmt::format(R"({{"pipeline": "sharded", "fusion": "optimal"{}}})", options);
+      const Conditions conditions = {.iterations = 1, .accumulation_steps = micro_batches};
+      const support::Scene scene(profile, network, workers, conditions);
+      const double without_us = scene.run(support::schedule_of(schedule)).metrics.iteration_us;
+      const ParallelRun staged = run_of(profile, network, workers, stages_of(1, micro_batches), schedule);
+      CHECK(staged.metrics.iteration_us <= without_us);
+    }
+  }
+}
+
 // ---- process groups
 
 TEST_CASE("parallel: groups lie on the network in the order tensor, expert, data, stages") {
