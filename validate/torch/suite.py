@@ -61,13 +61,16 @@ def run_rank(arguments):
     ddp_job.keep_to_share(arguments.rank, arguments.ranks)
     os.environ.update(RANK=str(arguments.rank), LOCAL_RANK=str(arguments.rank), WORLD_SIZE=str(arguments.ranks),
                       OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="eth0" if arguments.keeper else "lo")
-    if arguments.predictions:
-        return calibrate(arguments)
     if arguments.tuned:
         from fusewise.torch.command import main as tune
         return sys.exit(tune(["--output", arguments.tuned, str(TRAIN), *arguments.words]))
-    sys.argv = [str(TRAIN), *arguments.words]
-    runpy.run_path(str(TRAIN), run_name="__main__")
+    if arguments.predictions:
+        calibrate(arguments)
+    else:
+        sys.argv = [str(TRAIN), *arguments.words]
+        runpy.run_path(str(TRAIN), run_name="__main__")
+    sys.stdout.flush()
+    os._exit(0)  # Gloo's threads may still hold tensors, and PyTorch aborts if they release one while Python is going down
 
 
 def calibrate(arguments):

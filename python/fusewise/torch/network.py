@@ -12,6 +12,7 @@ _SMALLEST = 4096
 _SMALL = 2**16  # up to this size startup counts more than bytes
 _MATRIX = 256  # rows; its square takes about as long as a small layer
 _QUEUED_BYTES = 4 * 2**20
+_IN_A_ROW = 3  # collectives of a large size
 _TURNS = 2
 _ENOUGH_S = 1.0  # for one size, where it takes longer than the fewest repetitions
 
@@ -106,31 +107,39 @@ def all_reduces(group: Group, buffers: Sequence[torch.Tensor]) -> None:
 
 def sharding_curves(group: Group, most_bytes: int) -> dict[str, list[list[float]]]:
     """The same for all-gather and reduce-scatter of float32, by the bytes of the whole. Each is waited for, as FSDP2 does, and
-    computing comes before it: it has taken the processor from the backend's threads, and ranks do not end it together. All sizes
-    are timed in turns, of which the fastest counts, as a machine may be slower for some seconds."""
+    computing comes before it, which has taken the processor from the backend's threads. Nothing else joins the ranks: over Gloo an
+    all-gather ends earlier on one rank than on another, and the next one, which begins so much earlier there, then takes up to half
+    as long again, until a reduce-scatter ends on all ranks at once. So all-gathers are timed as in an iteration: some in a row, and some each
+    before a reduce-scatter. All sizes are timed in turns, of which the fastest counts, as a machine may be slower for some seconds."""
     # The older names warn since PyTorch 2.13.
     all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
     reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
-
-    def timed(size: int, collective: Callable[[torch.Tensor, torch.Tensor], Any]) -> float:
-        part = torch.ones(max(1, size // 4 // group.size), device=group.device)
-        whole = torch.ones(part.numel() * group.size, device=group.device)
-        count = _together(size)
-
-        def run(is_sent: bool) -> None:
-            for _ in range(count):
-                torch.mm(matrix, matrix, out=product)
-                if is_sent:
-                    collective(whole, part)
-        return max(0.0, group.median_time(lambda: run(True)) - group.median_time(lambda: run(False))) / count
     matrix = torch.ones(_MATRIX, _MATRIX, device=group.device)
     product = torch.empty_like(matrix)
+
+    def took(kinds: str, whole: torch.Tensor, part: torch.Tensor) -> float:
+        def run() -> None:
+            for kind in kinds:
+                torch.mm(matrix, matrix, out=product)
+                if kind == "g":
+                    all_gather(whole, part, group=group.process_group)
+                elif kind == "s":
+                    reduce_scatter(part, whole, group=group.process_group)
+        return group.median_time(run, fewest=2)
+
+    def timed(size: int) -> tuple[float, float]:
+        part = torch.ones(max(1, size // 4 // group.size), device=group.device)
+        whole = torch.ones(part.numel() * group.size, device=group.device)
+        count = max(_IN_A_ROW, _together(size))
+        compute = took("-", whole, part)
+        scatter = max(0.0, took("s" * count, whole, part) / count - compute)
+        gather = took("g" * count + "gs" * count, whole, part) / count - 3 * compute - scatter
+        return max(0.0, gather) / 2, scatter
+
     sizes = sizes_up_to(most_bytes)
-    collectives = {"all_gather": lambda whole, part: all_gather(whole, part, group=group.process_group),
-                   "reduce_scatter": lambda whole, part: reduce_scatter(part, whole, group=group.process_group)}
-    turns = [{name: [timed(size, collective) for size in sizes] for name, collective in collectives.items()} for _ in range(_TURNS)]
-    return {name: _rising([[size, min(turn[name][place] for turn in turns)] for place, size in enumerate(sizes)])
-            for name in collectives}
+    turns = [[timed(size) for size in sizes] for _ in range(_TURNS)]
+    return {name: _rising([[size, min(turn[place][kind] for turn in turns)] for place, size in enumerate(sizes)])
+            for kind, name in enumerate(("all_gather", "reduce_scatter"))}
 
 
 def at(curve: Sequence[Sequence[float]], size: float) -> float:
