@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/files.hpp"
@@ -59,7 +60,8 @@ validate::CalibrateOptions calibrate_options(const Options& options) {
   return out;
 }
 
-void write_folder(const Options& options, const std::vector<validate::CalibratedFile>& files) {
+std::vector<core::FileText> in_folder(const Options& options,
+                                      const std::vector<validate::CalibratedFile>& files) {
   std::error_code error;
   std::filesystem::create_directories(options.folder, error);
   if (error)
@@ -68,7 +70,7 @@ void write_folder(const Options& options, const std::vector<validate::Calibrated
   std::vector<core::FileText> texts;
   for (const validate::CalibratedFile& each : files)
     texts.push_back({.file = std::filesystem::path(options.folder) / each.name, .text = each.text});
-  core::write_files(texts);
+  return texts;
 }
 
 void calibrate(const Options& options) {
@@ -77,14 +79,20 @@ void calibrate(const Options& options) {
       validate::read_measurements(read_text(options.rows, core::kMaxLogBytes), source);
   const validate::Setup setup = validate::read_setup(core::Field::load(options.setup));
   const validate::Predictor predictor(rows, setup, source);
+  StepLine line;
+  line.count_seconds();
+  line.next(fmt::format("fitting to {} rows", rows.size()));
   const validate::Calibration result = validate::calibrate(rows, calibrated_rows(rows, options.calibrate_on),
                                                            predictor, source, calibrate_options(options));
+  line.end();
   const std::string json = validate::calibration_json(result, predictor);
+  std::vector<core::FileText> files;
   if (!options.folder.empty())
-    write_folder(options, validate::calibrated_files(
-                              result, predictor, options.workers,
-                              core::one_line(std::filesystem::path(source).filename().string())));
-  if (!options.output.empty()) core::write_file(options.output, json);
+    files = in_folder(options, validate::calibrated_files(
+                                   result, predictor, options.workers,
+                                   core::one_line(std::filesystem::path(source).filename().string())));
+  if (!options.output.empty()) files.push_back({.file = options.output, .text = json});
+  core::write_files(files);
   print(options.json ? json : validate::calibration_table(result, predictor));
 }
 

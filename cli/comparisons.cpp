@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include "cli/input.hpp"
 #include "core/chrome_trace.hpp"
 #include "core/errors.hpp"
+#include "core/files.hpp"
 #include "core/printable.hpp"
 #include "planner/plan/plan_file.hpp"
 #include "planner/scenarios/replay.hpp"
@@ -24,7 +24,11 @@ namespace {
 
 /// Throws InputError if the file cannot be read, with the reason.
 void check_readable(const std::string& file) {
-  if (!std::ifstream(file)) (void)read_text(file);
+  try {
+    (void)core::open_input(file);
+  } catch (const core::ReadError&) {
+    (void)read_text(file);
+  }
 }
 
 /// The traces of one side with their report.

@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "planner/job/registry.hpp"
@@ -81,7 +82,11 @@ void run(const Options& options) {
   const traces::Measurements measurements = read(options, fit_options);
   if (fit_options.name.empty())
     fit_options.name = std::filesystem::path(options.logs.front()).stem().string();
+  StepLine line;
+  line.count_seconds();
+  line.next("fitting");
   const fit::Report report = fit::fit(measurements, fit_options);
+  line.end();
   print_warnings(report.warnings);
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, network_text(report.network)});

@@ -161,7 +161,7 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   for (const std::string& line : imported.account) text += "  " + core::one_line(line) + '\n';
   text += prediction.text;
   if (!options.network.empty()) text += summary(*imported.network);
-  print(text);
+  print(printable_lines(text));
 }
 
 /// Returns the measurements of the group that sums gradients, or of --group, over all ranks. Groups without

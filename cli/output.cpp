@@ -105,9 +105,10 @@ std::string summary(const core::Profile& profile) {
   return fmt::format(
       "profile {} on {}, batch {}, {}: {} layers, {} tensors, {:.2f} MB of gradients\n"
       "  forward {:.3f} ms, backward {:.3f} ms{}\n  origin: {}\n",
-      profile.model, profile.device, profile.batch_size, core::name(profile.dtype), profile.layers.size(),
-      core::tensor_count(profile), bytes / kMega, core::forward_us(profile) / 1e3,
-      core::backward_us(profile) / 1e3, rest_of_iteration(profile), profile.origin.source);
+      core::one_line(profile.model), core::one_line(profile.device), profile.batch_size,
+      core::name(profile.dtype), profile.layers.size(), core::tensor_count(profile), bytes / kMega,
+      core::forward_us(profile) / 1e3, core::backward_us(profile) / 1e3, rest_of_iteration(profile),
+      core::one_line(profile.origin.source));
 }
 
 std::string summary(const core::Network& network) {
@@ -115,11 +116,11 @@ std::string summary(const core::Network& network) {
     return fmt::format("alpha {:.6g} us, beta {:.6g} us/MB, gamma {:.6g} us/MB", l.alpha_us,
                        l.beta_us_per_byte * 1e6, l.gamma_us_per_byte * 1e6);
   };
-  std::string out = fmt::format("network {}\n", network.name);
+  std::string out = fmt::format("network {}\n", core::one_line(network.name));
   if (network.line_rate_gbps) out += fmt::format("  line rate {} Gb/s\n", *network.line_rate_gbps);
   if (network.link) out += fmt::format("  link: {}\n", link(*network.link));
   for (const core::Level& level : network.levels)
-    out += fmt::format("  level {}{}: {}{}\n", level.name,
+    out += fmt::format("  level {}{}: {}{}\n", core::one_line(level.name),
                        level.size ? fmt::format(", {} units", *level.size) : "", link(level.link),
                        level.shared ? ", shared" : "");
   for (const core::Measured& measured : network.measured) {
@@ -131,7 +132,7 @@ std::string summary(const core::Network& network) {
                          100 * measured.fit->mean_relative_error, 100 * measured.fit->max_relative_error);
     out += '\n';
   }
-  return out + fmt::format("  origin: {}\n", network.origin.source);
+  return out + fmt::format("  origin: {}\n", core::one_line(network.origin.source));
 }
 
 std::string summary(const core::CompressorCosts& costs) {

@@ -11,6 +11,7 @@
 
 #include "core/errors.hpp"
 #include "core/file_guard.hpp"
+#include "core/printable.hpp"
 #include "core/staged_file.hpp"
 
 namespace core {
@@ -98,7 +99,13 @@ void write_file(const std::filesystem::path& file, std::string_view text) {
 }
 
 void write_files(const std::vector<FileText>& files) {
-  for (const FileText& each : files) check_output(each.file, each.file.string());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    check_output(files[i].file, files[i].file.string());
+    for (std::size_t j = 0; j < i; ++j)
+      if (!is_special(files[i].file) && is_same_file(files[i].file, files[j].file))
+        throw InputError(fmt::format("{}: expected a file of its own, got another output's",
+                                     one_line(files[i].file.string())));
+  }
   std::vector<StagedFile> staged;
   for (const FileText& each : files)
     if (!is_special(each.file)) staged.emplace_back(each.file, each.text);

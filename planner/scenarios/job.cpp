@@ -71,8 +71,11 @@ Job read_job(const Field& field, const Phase& usual) {
       .samples = field.at("samples").integer(1, kMaxSamples), .price_per_worker_hour = {}, .phases = {}};
   if (const auto price = field.find("price_per_worker_hour"))
     out.price_per_worker_hour = price->number(0, kMaxPrice);
-  for (const Field& item : field.at("phases").non_empty_items())
-    out.phases.push_back(read_phase(item, usual, out.phases.size()));
+  constexpr std::size_t kMaxPhases = 1000;  // each has a profile of its own
+  const std::vector<Field> phases = field.at("phases").non_empty_items();
+  if (phases.size() > kMaxPhases)
+    field.at("phases").expected(fmt::format("at most {} phases", kMaxPhases), fmt::to_string(phases.size()));
+  for (const Field& item : phases) out.phases.push_back(read_phase(item, usual, out.phases.size()));
   return out;
 }
 

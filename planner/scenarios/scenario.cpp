@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -175,6 +178,22 @@ std::vector<std::int64_t> read_workers(const Field& field) {
   return workers;
 }
 
+/// Each schedule keeps the plan that it names, which takes much more memory than its file.
+void check_plan_sizes(const Field& schedules) {
+  constexpr std::uintmax_t kMaxBytes = 48U << 20U;
+  std::uintmax_t bytes = 0;
+  for (const Field& schedule : schedules.items()) {
+    const std::optional<Field> fusion = schedule.is_object() ? schedule.find("fusion") : std::nullopt;
+    const std::optional<Field> file = fusion && fusion->is_object() ? fusion->find("file") : std::nullopt;
+    if (!file || !file->is_text()) continue;
+    std::error_code unreadable;  // whoever reads it says why
+    const std::uintmax_t size = std::filesystem::file_size(file->path(), unreadable);
+    if (!unreadable) bytes += size;
+    if (bytes > kMaxBytes)
+      file->expected(fmt::format("plans of at most {} MiB in all", kMaxBytes >> 20U), "more");
+  }
+}
+
 /// Named schedules must support the conditions; by default, all schedules that do are taken.
 std::vector<planner::Schedule> read_schedules(const Field& field, const Conditions& conditions) {
   std::vector<planner::Schedule> out;
@@ -186,6 +205,7 @@ std::vector<planner::Schedule> read_schedules(const Field& field, const Conditio
   }
   const std::vector<Field> items = schedules->non_empty_items();
   if (items.size() > kMaxListed) schedules->expected(fmt::format("at most {} schedules", kMaxListed));
+  check_plan_sizes(*schedules);
   for (const Field& item : items) {
     out.push_back(planner::read_schedule(item));
     if (!can_run(conditions, out.back()))

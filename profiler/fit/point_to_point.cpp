@@ -140,9 +140,9 @@ std::size_t checked_sizes(const std::vector<traces::Series>& all) {
   for (const traces::Series& series : all)
     for (const auto& [bytes, us] : series.points) sizes.insert(bytes);
   if (sizes.size() > kMax)
-    throw core::InputError(fmt::format("{}: expected at most {} different sizes of {} on all workers, got {}",
-                                       core::one_line(all.front().path), kMax,
-                                       core::name(all.front().collective), sizes.size()));
+    throw core::InputError(fmt::format(
+        "{}: /: expected at most {} different sizes of {} on all workers, got {}",
+        core::one_line(all.front().path), kMax, core::name(all.front().collective), sizes.size()));
   return sizes.size();
 }
 

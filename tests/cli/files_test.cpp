@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -166,6 +167,42 @@ TEST_CASE("files: no command writes two outputs to one file, and none is written
   }
 }
 
+TEST_CASE("files: what calibrate writes to a folder has names of its own, beside --output as well") {
+  const Folder folder;
+  fs::create_directory(folder / "d");
+  folder.put("fitted.csv",
+             "model,network,schedule,workers,samples_per_s\nm,n,s,1,100\nm,n,s,4,90\nm,n,s,8,150\n");
+  const Words words = {"calibrate", "@/fitted.csv", "--setup", "@/setup.json", "--output-folder", "@/d"};
+  REQUIRE(folder.run(words).exit_code == 0);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder / "d")) names.push_back(entry.path().filename());
+  REQUIRE(names.size() >= 2);
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    fs::remove_all(folder / "d");
+    fs::create_directory(folder / "d");
+    Words both = words;
+    both.insert(both.end(), {"-o", "@/d/" + name});
+    const Outcome outcome = folder.run(both);
+    CHECK(outcome.exit_code == 2);
+    CHECK(folder.shown(outcome.err) ==
+          fmt::format("d/{}: expected a file of its own, got another output's\n", name));
+    CHECK(fs::is_empty(folder / "d"));
+  }
+}
+
+TEST_CASE("files: the file of the job's secret is an input") {
+  const Folder folder;
+  const std::string secret(32, 's');
+  folder.put("secret", secret);
+  REQUIRE(::setenv("FUSEWISE_SECRET_FILE", folder.at("secret").c_str(), 1) == 0);
+  const Outcome outcome = folder.run({"plan", "@/scenario.json", "-o", "@/secret"});
+  ::unsetenv("FUSEWISE_SECRET_FILE");
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err.find("expected a file of its own, got the input ") != std::string::npos);
+  CHECK(contents(folder / "secret") == secret);
+}
+
 TEST_CASE("files: the journal of a sweep is no other file") {
   const Folder folder;
   folder.put("s.partial", contents(folder / "sweep.json"));
@@ -203,6 +240,18 @@ TEST_CASE("files: devices and open files are written as often as they are named"
   CHECK(contents(folder / "-").rfind("{", 0) == 0);
 }
 
+TEST_CASE(
+    "files: what a trace calls its device reaches the terminal as one line without control characters") {
+  const Folder folder;
+  folder.put("esc.json",
+             R"({"deviceProperties": [{"name": "GPU\u001b[31mRED\u009b2J\nnext"}], "traceEvents": )" +
+                 contents(folder / "trace.json") + "}");
+  const Outcome outcome = folder.run({"import", "@/esc.json", "--batch", "1", "-o", "@/esc.profile.json"});
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.out.find(R"( on GPU\u001b[31mRED\u009b2J\u000anext, batch 1)") != std::string::npos);
+  CHECK(outcome.out.find('\x1b') == std::string::npos);
+}
+
 TEST_CASE("files: pipes and devices are refused at once, wherever a file is named") {
   const Folder folder;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
@@ -217,6 +266,7 @@ TEST_CASE("files: pipes and devices are refused at once, wherever a file is name
       {"import", "@/pipe"},
       {"import", "@/pipe", "--format", "kineto"},
       {"import", "@/log.csv", "@/pipe"},
+      {"compare", "@/pipe"},
       {"fit", "@/pipe"},
       {"validate", "@/pipe"},
       {"calibrate", "@/pipe", "--setup", "@/setup.json", "--calibrate-on", "schedule=s"},

@@ -70,6 +70,10 @@ LOGS = {
                 b"#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
                 b" 8388608 2097152 float sum -1 116.8 71.82 107.73 0 116.0 72.31 108.47 0\n"
                 b" 16777216 4194304 float sum -1 181.6 92.39 138.58 0 182.4 91.98 137.97 N/A\n",
+    "inspector.jsonl": b"".join(
+        b'{"header": {"id": "0x7f", "rank": %d, "n_ranks": 4, "nnodes": 1}, "metadata": {"inspector_output_format_version": "v4.0", "hostname": "h", '
+        b'"pid": 5}, "coll_perf": {"coll": "AllReduce", "coll_sn": %d, "coll_msg_size_bytes": %d, "coll_exec_time_us": %d}}\n'
+        % (rank, number, 1000000 * number, 100 * number + rank) for rank in range(2) for number in (1, 2)),
     "nccl.json": b'{"version":2,"args":["/opt/reduce_scatter_perf","-J","x"],"nccl_version":22703,"config":{"nthreads":1,"ngpus":1,'
                  b'"devices":[{"rank":0,"group":0},{"rank":1,"group":0}]},"results":[{"size":1048576,"out_of_place":{"time":52.4288,'
                  b'"bus_bw":10.0,"nwrong":0.0}},{"size":2097152,"out_of_place":{"time":104.8576,"bus_bw":10.0,"nwrong":null}}]}',

@@ -332,6 +332,8 @@ def faults_of(ending, words=()):
     lines = said.splitlines()
     if ending.code in (1, 2, 3) and not lines:
         yield f"code {ending.code} without a word"
+    if re.search(r"\w+Sanitizer: |: runtime error: ", said):
+        yield "a sanitizer reports: " + re.search(r".*(?:Sanitizer: |: runtime error: ).*", said)[0]
     if "out of memory" in said or "bad_alloc" in said or "std::" in said:
         yield "says: " + lines[-1]
     if ending.code == 2:
@@ -598,6 +600,8 @@ ENDINGS = [
     (None, GOOD._replace(code=2, out=b"", err=b"a.log:3: expected a time, got 'x'\n")),
     (None, GOOD._replace(code=2, out=b"", err=b"--workers: expected a number, got nothing\n")),
     (None, GOOD._replace(code=1, out=b"", err=b"x: cannot write: No such file\n")),
+    ("a sanitizer reports", GOOD._replace(code=1, out=b"", err=b"==7==ERROR: AddressSanitizer: heap-use-after-free\n")),
+    ("a sanitizer reports", GOOD._replace(err=b"core/units.cpp:3:4: runtime error: signed integer overflow\n")),
     (None, GOOD._replace(out=b'{"a": 1}\n')),
     (None, GOOD._replace(out=b"layer info\nnanometre 'inf'\n")),
     ("does not end", GOOD._replace(timed_out=True)),

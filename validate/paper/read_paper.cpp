@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -40,9 +42,9 @@ auto list_at(const Field& field, std::string_view key, Read read) {
 /// Names must be unique, because others refer to them.
 template <typename Named>
 void check_names(const Field& list, const std::vector<Named>& all) {
+  std::set<std::string> known;
   for (std::size_t i = 0; i < all.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (all[i].name == all[j].name) list.items()[i].at("name").expected("a name of its own");
+    if (!known.insert(all[i].name).second) list.items()[i].at("name").expected("a name of its own");
 }
 
 Input read_input(const Field& field) {

@@ -62,7 +62,15 @@ std::optional<Guest> Door::next(Clock::time_point deadline) {
 }
 
 void Door::let_in() {
-  std::optional<Descriptor> socket = accept_on(listener_, Clock::now());
+  std::optional<Descriptor> socket;
+  try {
+    socket = accept_on(listener_, Clock::now());
+  } catch (const TransportError&) {  // connections that have proved nothing may have used up the descriptors
+    if (visitors_.empty()) throw;
+    drop(visitors_.front(), "gave way to later connections");
+    visitors_.pop_front();
+    return;
+  }
   if (!socket) return;
   if (visitors_.size() == kMaxVisitors) {
     drop(visitors_.front(), "gave way to later connections");

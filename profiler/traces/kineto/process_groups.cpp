@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/errors.hpp"
 #include "core/json.hpp"
 #include "core/limits.hpp"
 #include "core/printable.hpp"
@@ -95,6 +96,12 @@ std::uint32_t ProcessGroups::index_of(ProcessGroup group) {
     known.size = std::max(known.size, group.size);
     return static_cast<std::uint32_t>(i);
   }
+  constexpr std::size_t kMaxMembers = 10'000'000;  // in all groups
+  members_ += group.members.size();
+  if (members_ > kMaxMembers)
+    throw core::InputError(
+        fmt::format("{}: /traceEvents: expected process groups of at most {} members in all, got more",
+                    core::one_line(trace_.path), kMaxMembers));
   found_.push_back(std::move(group));
   return static_cast<std::uint32_t>(found_.size() - 1);
 }

@@ -38,6 +38,7 @@ class ProcessGroups {
   std::map<std::string, ProcessGroup> listed_;
   std::map<Said, std::uint32_t> known_;
   std::vector<ProcessGroup> found_;
+  std::size_t members_ = 0;  ///< of all found groups
 };
 
 /// Returns "7 (mesh_dp)", or "stream 0" for the first group without a name.

@@ -130,7 +130,7 @@ struct Kernel {
   Device device;
   std::int64_t stream = 0;
   std::int64_t correlation = 0;
-  std::string name;
+  Kind kind = Kind::unknown;
 };
 
 struct Launch {
@@ -141,7 +141,7 @@ struct Launch {
 /// An NVTX range of NCCL on a host thread.
 struct NcclRange {
   Span span;
-  std::string name;
+  Kind kind = Kind::unknown;
   std::int64_t bytes = 0;
   std::string communicator;
 };
@@ -189,20 +189,23 @@ class Export {
         refuse(path_, "an export of Nsight Systems with CUDA kernels (nsys profile --trace cuda,nvtx)",
                columns.empty() ? "no table CUPTI_ACTIVITY_KIND_KERNEL" : fmt::format("no column {}", needed));
     const bool has_process = columns.contains("globalPid");
+    const std::set<std::string> texts = database_.columns("StringIds");
+    if (!texts.contains("id") || !texts.contains("value"))
+      refuse(path_, "an export of Nsight Systems with the table StringIds", "none");
     database_.each(
-        fmt::format("SELECT k.start, k.end, k.deviceId, k.streamId, k.correlationId, {}, s.value FROM "
+        fmt::format("SELECT k.start, k.end, k.deviceId, k.streamId, k.correlationId, {}, substr(s.value, 1, "
+                    "1000) FROM "
                     "CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN StringIds s ON s.id = k.shortName",
                     has_process ? "k.globalPid" : "0"),
         [&](const Row& row) {
           const Device device{row.integer(5), row.integer(2)};
-          Kernel kernel = {.ran = span(row),
-                           .device = device,
-                           .stream = row.integer(3),
-                           .correlation = row.integer(4),
-                           .name = row.text(6)};
+          Kernel kernel = {
+              .ran = span(row), .device = device, .stream = row.integer(3), .correlation = row.integer(4)};
           RankTrace& trace = by_device_[device];
-          if (kineto::is_communication_kernel(kernel.name))
-            kernels_.push_back(std::move(kernel));
+          const std::string name = row.text(6);
+          kernel.kind = kind_of(name);
+          if (kineto::is_communication_kernel(name))
+            kernels_[device].push_back(kernel);
           else
             trace.compute.push_back(kernel.ran);
         });
@@ -226,7 +229,8 @@ class Export {
     const std::set<std::string> columns = database_.columns("CUPTI_ACTIVITY_KIND_RUNTIME");
     if (!columns.contains("correlationId") || !columns.contains("globalTid") || kernels_.empty()) return;
     std::set<std::int64_t> wanted;
-    for (const Kernel& kernel : kernels_) wanted.insert(kernel.correlation);
+    for (const auto& [device, kernels] : kernels_)
+      for (const Kernel& kernel : kernels) wanted.insert(kernel.correlation);
     database_.each(
         "SELECT start, end, correlationId, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME", [&](const Row& row) {
           if (!wanted.contains(row.integer(2))) return;
@@ -256,7 +260,7 @@ class Export {
             steps_[process_of(row.integer(3))].push_back(
                 {.label = text.substr(step_.size()), .span = span(row)});
           if (text.rfind("nccl", 0) != 0 || text.rfind("ncclGroup", 0) == 0) return;
-          NcclRange range = {.span = span(row), .name = text};
+          NcclRange range = {.span = span(row), .kind = kind_of(text)};
           describe(row.is_null(4) ? row.text(5) : row.text(4), row.text(6), range);
           nccl_[row.integer(3)].push_back(std::move(range));
         });
@@ -315,17 +319,17 @@ class Export {
   void add_exchanges(const Device& device, RankTrace& trace) {
     std::vector<std::int64_t> launched;
     std::int64_t without_size = 0;
-    for (const Kernel& kernel : kernels_) {
-      if (kernel.device != device) continue;
+    std::map<std::pair<std::string, std::int64_t>, std::uint32_t> groups;  // by communicator and stream
+    for (const Kernel& kernel : kernels_[device]) {
       const auto launch = launches_.find({kernel.device.first, kernel.correlation});
       const NcclRange* range = launch == launches_.end() ? nullptr : around(launch->second);
-      Kind kind = kind_of(kernel.name);
-      if (range != nullptr && kind_of(range->name) != Kind::unknown) kind = kind_of(range->name);
+      Kind kind = kernel.kind;
+      if (range != nullptr && range->kind != Kind::unknown) kind = range->kind;
       Exchange exchange = {.ran = kernel.ran, .kind = kind};
       const std::string communicator = range == nullptr ? "" : range->communicator;
       if (range != nullptr) exchange.bytes = range->bytes;
       if (exchange.bytes == 0) ++without_size;
-      exchange.group = group(trace, communicator, kernel.stream);
+      exchange.group = group(trace, communicator, kernel.stream, groups);
       trace.exchanges.push_back(std::move(exchange));
       launched.push_back(launch == launches_.end() ? kernel.ran.first : launch->second.at_ns);
     }
@@ -340,21 +344,26 @@ class Export {
     finish(trace, launched);
   }
 
-  static std::uint32_t group(RankTrace& trace, const std::string& communicator, std::int64_t stream) {
+  static std::uint32_t group(RankTrace& trace, const std::string& communicator, std::int64_t stream,
+                             std::map<std::pair<std::string, std::int64_t>, std::uint32_t>& known) {
     trace.states_parts = true;
-    kineto::ProcessGroup group = {.name = communicator, .stream = communicator.empty() ? stream : -1};
-    for (std::size_t i = 0; i < trace.groups.size(); ++i)
-      if (trace.groups[i].name == group.name && trace.groups[i].stream == group.stream)
-        return static_cast<std::uint32_t>(i);
-    trace.groups.push_back(std::move(group));
-    return static_cast<std::uint32_t>(trace.groups.size() - 1);
+    const std::int64_t own_stream = communicator.empty() ? stream : -1;
+    const auto [place, is_new] =
+        known.try_emplace({communicator, own_stream}, static_cast<std::uint32_t>(trace.groups.size()));
+    if (!is_new) return place->second;
+    constexpr std::size_t kMaxGroups = 10'000;
+    if (known.size() > kMaxGroups)
+      refuse(trace.path,
+             fmt::format("at most {} communicators, or streams without one, on a GPU", kMaxGroups), "more");
+    trace.groups.push_back({.name = communicator, .stream = own_stream});
+    return place->second;
   }
 
   std::string path_;
   std::string step_;
   Database database_;
   std::map<Device, RankTrace> by_device_;
-  std::vector<Kernel> kernels_;                                       ///< that communicate
+  std::map<Device, std::vector<Kernel>> kernels_;                     ///< that communicate
   std::map<std::pair<std::int64_t, std::int64_t>, Launch> launches_;  ///< by process and correlation
   std::map<std::int64_t, std::vector<NcclRange>> nccl_;               ///< by thread
   std::map<std::int64_t, std::vector<Step>> steps_;                   ///< by process

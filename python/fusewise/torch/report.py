@@ -7,6 +7,7 @@ import pathlib
 import statistics
 
 from fusewise.torch import prediction
+from fusewise.torch.profiler import _write
 from fusewise.torch.tuning import Result
 
 
@@ -54,7 +55,7 @@ def save(result: Result, folder: pathlib.Path) -> None:
             ("job.profile.json", costs.profile), ("job.network.json", prediction.network_file(costs)),
             ("job.json", prediction.scenario(costs, [setting.fusion for setting in result.settings])),
             ("plan.json", {**result.plan.raw, "compression": "none"}), ("measured.json", measured(result))):
-        (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        _write(folder / name, json.dumps(document, indent=2) + "\n")
 
 
 def measured(result: Result) -> dict:

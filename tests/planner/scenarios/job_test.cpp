@@ -71,9 +71,13 @@ TEST_CASE("job: a phase is its epochs' iterations, the first epoch with an input
 }
 
 TEST_CASE("job: what cannot be is refused with its place") {
+  std::string more;
+  for (int i = 0; i < 1000; ++i) more += R"(, {"epochs": 1})";
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {R"({"phases": [{"epochs": 1}]})", "s.json: /job/samples: expected a value, got nothing"},
       {R"({"samples": 10, "phases": []})", "s.json: /job/phases: expected "},
+      {R"({"samples": 10, "phases": [{"epochs": 1})" + more + "]}",
+       "s.json: /job/phases: expected at most 1000 phases, got 1001"},
       {R"({"samples": 10, "phases": [{"epochs": 0}]})", "s.json: /job/phases/0/epochs: expected "},
       {R"({"samples": 10, "phases": [{"epochs": 1, "compute_us": 0}]})",
        "s.json: /job/phases/0/compute_us: expected a time above 0"},

@@ -192,17 +192,17 @@ ordered_json shuffled(const ordered_json& value, Random& random) {
 }
 
 TEST_CASE("metamorphic: the order of keys changes nothing, in results or refusals") {
-  int refused = 0;
+  std::uint32_t refused = 0;
   for (std::uint32_t seed = 0; seed < support::seeds(200); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const ordered_json scenario = AnyScenario(seed).make();
     const std::string expected = outcome(scenario);
     CHECK(outcome(shuffled(scenario, random)) == expected);
-    refused += expected.starts_with("s.json") ? 1 : 0;
+    refused += expected.starts_with("s.json") ? 1U : 0U;
   }
   CHECK(refused > 0);
-  CHECK(refused < 290);
+  CHECK(refused < support::seeds(200));
 }
 
 /// The entries of results, in an order of their own.

@@ -106,6 +106,20 @@ TEST_CASE("nsys: kernels, streams, launches and the payloads of NCCL's ranges") 
   }
 }
 
+TEST_CASE("nsys: a view in place of the table of texts is refused, as it may have no end") {
+  const support::TemporaryFolder folder;
+  const std::string path = make_export(folder, "NULL, NULL");
+  sqlite3* database = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(database,
+                       "DROP TABLE StringIds; CREATE VIEW StringIds AS WITH RECURSIVE n(id, value) AS "
+                       "(SELECT 1, 'nccl' UNION ALL SELECT id + 1, value FROM n) SELECT id, value FROM n;",
+                       nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(database);
+  CHECK_THROWS_WITH_AS((void)read_nsys(path, ""), doctest::Contains("with the table StringIds"),
+                       core::InputError);
+}
+
 TEST_CASE("nsys: the members of a communicator are the GPUs that use it, and sizes add up over them") {
   const support::TemporaryFolder folder;
   const std::string path = folder / "four.sqlite";
