@@ -5,6 +5,7 @@
 """
 import argparse
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -37,6 +38,17 @@ def check_length(pages):
         yield f"README.md: {lines} lines, expected at most {LINES_OF_README}"
 
 
+def check_reproduced(pages):
+    """README.md counts the figures of papers as docs/reproduction.md does, which a test compares with the program."""
+    counts = []
+    for name, words in (("README.md", r"(\d+) figures of .*? (\d+) are reproduced, (\d+) are not"),
+                        ("docs/reproduction.md", r"(\d+) figures of .*? (\d+) reproduced, .*? (\d+) not reproduced")):
+        found = re.search(words, pages[name].text, re.DOTALL)
+        counts.append(found and found.groups())
+    if None in counts or counts[0] != counts[1]:
+        yield f"README.md: figures, reproduced, not: {counts[0]}, expected {counts[1]} as in docs/reproduction.md"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("program", help="the built program, such as build/fusewise")
@@ -52,7 +64,7 @@ def main():
             complaints += check_commands(ROOT, program, page, arguments.update)
     if not arguments.only:
         pages = read_pages(ROOT)
-        complaints += [*check_length(pages), *check_links(ROOT, pages), *check_reachable(pages), *check_mentions(program, pages)]
+        complaints += [*check_length(pages), *check_reproduced(pages), *check_links(ROOT, pages), *check_reachable(pages), *check_mentions(program, pages)]
     for complaint in complaints:
         print(complaint)
     return 1 if complaints else 0

@@ -217,7 +217,7 @@ TEST_CASE("optimal: no other kind of fusion ever gives a shorter iteration, what
                                       : support::random_link(random);
     const Scene scene(profile, network, workers, support::random_conditions(random));
     for (const Pipeline& pipeline : pipelines()) {
-      // neither has an exact planner: sharded is tested in sharded_test.cpp
+      // priority has no exact planner, and sharded is tested in sharded_test.cpp
       if (pipeline.name == "priority" || pipeline.name == "sharded") continue;
       const auto time_of = [&](const std::string& fusion) {
         const std::string json = fmt::format(R"({{"pipeline": "{}", "fusion": {}}})", pipeline.name, fusion);
