@@ -136,17 +136,19 @@ std::string summary(const core::Network& network) {
 }
 
 std::string summary(const core::CompressorCosts& costs) {
-  std::string out =
-      fmt::format("compressors on {}\n  {:<11} {:>7} {:>11} {:>12} {:>9} {:>12} {:>9} {:>9}\n", costs.device,
-                  "", "density", "elements", "encode us", "spread", "decode us", "spread", "ratio");
+  std::string out = fmt::format("compressors on {}\n  {:<11} {:>7} {:>11} {:>12} {:>9} {:>12} {:>9} {:>9}\n",
+                                core::one_line(costs.device), "", "density", "elements", "encode us",
+                                "spread", "decode us", "spread", "ratio");
   for (const core::MeasuredCompressor& compressor : costs.compressors)
     for (const core::CodeCurve& curve : compressor.curves)
       for (const core::CodePoint& point : curve.points)
-        out += fmt::format("  {:<11} {:>7} {:>11} {:>12.2f} {:>9.2f} {:>12.2f} {:>9.2f} {:>9.5f}\n",
-                           compressor.name, curve.density ? fmt::to_string(*curve.density) : "",
-                           point.elements, point.encode.us, point.encode.spread_us, point.decode.us,
-                           point.decode.spread_us, point.bytes / (4 * static_cast<double>(point.elements)));
-  return out + fmt::format("  command: {}\n  origin: {}\n", costs.command, costs.origin.source);
+        out +=
+            fmt::format("  {:<11} {:>7} {:>11} {:>12.2f} {:>9.2f} {:>12.2f} {:>9.2f} {:>9.5f}\n",
+                        core::one_line(compressor.name), curve.density ? fmt::to_string(*curve.density) : "",
+                        point.elements, point.encode.us, point.encode.spread_us, point.decode.us,
+                        point.decode.spread_us, point.bytes / (4 * static_cast<double>(point.elements)));
+  return out + fmt::format("  command: {}\n  origin: {}\n", core::one_line(costs.command),
+                           core::one_line(costs.origin.source));
 }
 
 }  // namespace cli

@@ -102,7 +102,8 @@ void write_files(const std::vector<FileText>& files) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     check_output(files[i].file, files[i].file.string());
     for (std::size_t j = 0; j < i; ++j)
-      if (!is_special(files[i].file) && is_same_file(files[i].file, files[j].file))
+      if (!is_special(files[i].file) && !is_special(files[j].file) &&
+          is_same_file(files[i].file, files[j].file))
         throw InputError(fmt::format("{}: expected a file of its own, got another output's",
                                      one_line(files[i].file.string())));
   }

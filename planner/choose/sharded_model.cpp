@@ -2,7 +2,7 @@
 //
 // Groups are added in backward order. The rest of an iteration depends on the groups added so far through the
 // times of ShardedProblem, each of which is a sum or maximum of times before it, so none falls when another
-// grows: a beginning of the grouping that is no better in any of them than another one can be dropped. They
+// grows: a partial grouping that is no better in any of them than another one can be dropped. They
 // describe whole layers exactly where 0 or 1 groups are gathered ahead in each kind of pass, or 2 in forward,
 // and at most one reduce-scatter may be in flight, or any number. Otherwise they are lower bounds, and so is
 // the value.

@@ -344,13 +344,18 @@ ParallelRun run_parallel(const core::Profile& profile, const core::Network& netw
           .run();
     };
     ParallelRun out = chosen_for(1);
-    // Passes of a stage are neither alone nor in a row; the better choice is kept.
-    const std::int64_t micro_batches = parallel.stages.micro_batches;
-    const bool has_others =
+    // Passes of a stage are neither alone nor in a row; the better choice is kept. A few tell what many do.
+    constexpr std::int64_t kMaxInRow = 4;
+    const std::int64_t in_row = std::min(parallel.stages.micro_batches, kMaxInRow);
+    const bool chooses_for_passes =
         schedule.fusion.kind == "optimal" && schedule.pipeline->program(1, schedule.options).has_passes();
-    if (micro_batches == 1 || !has_others) return out;
-    ParallelRun other = chosen_for(micro_batches);
-    return other.metrics.iteration_us < out.metrics.iteration_us ? std::move(other) : std::move(out);
+    if (in_row == 1 || !chooses_for_passes) return out;
+    try {
+      ParallelRun other = chosen_for(in_row);
+      if (other.metrics.iteration_us < out.metrics.iteration_us) return other;
+    } catch (const core::Unsupported&) {  // more than the clock holds
+    }
+    return out;
   });
 }
 

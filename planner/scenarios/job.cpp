@@ -13,6 +13,8 @@ namespace {
 
 using core::Field;
 
+constexpr std::size_t kMaxPhases = 1000;
+constexpr std::size_t kMaxLayers = 2'000'000;  // of all phases, each of which has a profile of its own
 constexpr double kMaxPrice = 1e9;
 constexpr std::int64_t kMaxSamples = 1'000'000'000'000;
 constexpr std::int64_t kMaxEpochs = 1'000'000;
@@ -71,11 +73,17 @@ Job read_job(const Field& field, const Phase& usual) {
       .samples = field.at("samples").integer(1, kMaxSamples), .price_per_worker_hour = {}, .phases = {}};
   if (const auto price = field.find("price_per_worker_hour"))
     out.price_per_worker_hour = price->number(0, kMaxPrice);
-  constexpr std::size_t kMaxPhases = 1000;  // each has a profile of its own
   const std::vector<Field> phases = field.at("phases").non_empty_items();
   if (phases.size() > kMaxPhases)
     field.at("phases").expected(fmt::format("at most {} phases", kMaxPhases), fmt::to_string(phases.size()));
-  for (const Field& item : phases) out.phases.push_back(read_phase(item, usual, out.phases.size()));
+  std::size_t layers = 0;
+  for (const Field& item : phases) {
+    out.phases.push_back(read_phase(item, usual, out.phases.size()));
+    const core::Profile& profile = out.phases.back().profile;
+    layers += profile.layers.size() + static_cast<std::size_t>(core::tensor_count(profile));
+    if (layers > kMaxLayers)
+      item.expected(fmt::format("phases of at most {} layers and tensors in all", kMaxLayers), "more");
+  }
   return out;
 }
 

@@ -179,10 +179,18 @@ std::vector<std::int64_t> read_workers(const Field& field) {
 }
 
 /// Each schedule keeps the plan that it names, which takes much more memory than its file.
-void check_plan_sizes(const Field& schedules) {
+void check_plan_sizes(const Field& scenario) {
   constexpr std::uintmax_t kMaxBytes = 48U << 20U;
   std::uintmax_t bytes = 0;
-  for (const Field& schedule : schedules.items()) {
+  std::vector<Field> schedules;
+  if (const auto all = scenario.find("schedules"); all && all->is_array()) schedules = all->items();
+  const auto job = scenario.find("job");
+  const auto phases = job && job->is_object() ? job->find("phases") : std::nullopt;
+  if (phases && phases->is_array())
+    for (const Field& phase : phases->items())
+      if (const auto schedule = phase.is_object() ? phase.find("schedule") : std::nullopt)
+        schedules.push_back(*schedule);
+  for (const Field& schedule : schedules) {
     const std::optional<Field> fusion = schedule.is_object() ? schedule.find("fusion") : std::nullopt;
     const std::optional<Field> file = fusion && fusion->is_object() ? fusion->find("file") : std::nullopt;
     if (!file || !file->is_text()) continue;
@@ -196,6 +204,7 @@ void check_plan_sizes(const Field& schedules) {
 
 /// Named schedules must support the conditions; by default, all schedules that do are taken.
 std::vector<planner::Schedule> read_schedules(const Field& field, const Conditions& conditions) {
+  check_plan_sizes(field);
   std::vector<planner::Schedule> out;
   const std::optional<Field> schedules = field.find("schedules");
   if (!schedules) {
@@ -205,7 +214,6 @@ std::vector<planner::Schedule> read_schedules(const Field& field, const Conditio
   }
   const std::vector<Field> items = schedules->non_empty_items();
   if (items.size() > kMaxListed) schedules->expected(fmt::format("at most {} schedules", kMaxListed));
-  check_plan_sizes(*schedules);
   for (const Field& item : items) {
     out.push_back(planner::read_schedule(item));
     if (!can_run(conditions, out.back()))

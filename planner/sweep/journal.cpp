@@ -168,8 +168,16 @@ void Journal::take_over(bool resume) {
 
 void Journal::add(std::span<const Finished> finished) {
   std::string lines;
-  for (const Finished& each : finished) lines += line_of(header_hash_, ++lines_, each);
-  write(lines);
+  std::size_t count = lines_;
+  for (const Finished& each : finished) lines += line_of(header_hash_, ++count, each);
+  const off_t end = ::lseek(fd_, 0, SEEK_END);
+  try {
+    write(lines);
+  } catch (...) {  // lines behind a torn one would be lost
+    if (end >= 0) (void)!::ftruncate(fd_, end);
+    throw;
+  }
+  lines_ = count;
   const auto now = std::chrono::steady_clock::now();
   if (now - synced_ < std::chrono::seconds(1)) return;
   synced_ = now;

@@ -85,31 +85,40 @@ json request_of(const Delivery& delivery) {
           delivery.failure.text};
 }
 
-/// The rows go as they are, as hundreds of thousands of them a second pass through the first process.
-void send_finished(const std::vector<Finished>& finished) {
-  json points = json::array();
-  json warnings = json::array();
+/// The points of rows, how long each row is, and warnings; and the rows as they are, as hundreds of thousands
+/// of them a second pass through the first process.
+struct Sent {
+  json about;
   std::string rows;
+};
+
+Sent sent(const std::vector<Finished>& finished) {
+  json points = json::array();
+  json sizes = json::array();
+  json warnings = json::array();
+  Sent out;
   for (const Finished& each : finished) {
+    if (!each.record.warnings.empty()) warnings.push_back({points.size(), each.record.warnings});
     points.push_back(each.point);
-    if (!each.record.warnings.empty()) warnings.push_back({points.size() - 1, each.record.warnings});
-    rows += each.record.row + '\n';
+    sizes.push_back(each.record.row.size());
+    out.rows += each.record.row;
   }
-  send(0, finished_tag, json{std::move(points), std::move(warnings)});
-  send(0, rows_tag, rows);
+  out.about = {{"points", std::move(points)}, {"sizes", std::move(sizes)}, {"warnings", std::move(warnings)}};
+  return out;
 }
 
 std::vector<Finished> receive_finished(int from) {
-  const json message = receive_json(from, finished_tag);
+  const json about = receive_json(from, finished_tag);
   const std::string rows = receive(from, rows_tag);
+  const json& points = about.at("points");
   std::vector<Finished> out;
   std::size_t begin = 0;
-  for (const json& point : message.at(0)) {
-    const std::size_t end = rows.find('\n', begin);
-    out.push_back({.point = point, .record = {.row = rows.substr(begin, end - begin), .warnings = {}}});
-    begin = end + 1;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const std::size_t size = about.at("sizes").at(i);
+    out.push_back({.point = points.at(i), .record = {.row = rows.substr(begin, size), .warnings = {}}});
+    begin += size;
   }
-  for (const json& each : message.at(1)) out.at(each.at(0)).record.warnings = each.at(1);
+  for (const json& each : about.at("warnings")) out.at(each.at(0)).record.warnings = each.at(1);
   return out;
 }
 
@@ -172,9 +181,11 @@ Delivery computed(const Sweep& sweep, Rows rows, std::vector<std::size_t> points
 void work(const Sweep& sweep, Rows rows, int threads) {
   Delivery delivery;
   for (;;) {
+    const Sent last = sent(delivery.finished);
     send(0, request_tag, request_of(delivery));
     std::vector<std::size_t> points = receive_json(0, points_tag);
-    send_finished(delivery.finished);
+    send(0, finished_tag, last.about);
+    send(0, rows_tag, last.rows);
     if (points.empty()) return;
     delivery = computed(sweep, rows, std::move(points), threads);
   }

@@ -45,17 +45,26 @@ class Writer {
       if (calibration_.rows[i].is_calibrated_on && of.row.workers > 1) networks.insert(of.network);
     }
     for (const std::size_t network : networks)
-      out.push_back({.name = file_name(predictor_.networks()[network]) + ".network.json",
+      out.push_back({.name = own_name(file_name(predictor_.networks()[network]), ".network.json"),
                      .text = core::network_text(network_file(network))});
     for (const auto& [model, network] : pairs)
       if (networks.count(network) > 0)
-        out.push_back({.name = fmt::format("{}-on-{}.profile.json", file_name(predictor_.models()[model]),
-                                           file_name(predictor_.networks()[network])),
+        out.push_back({.name = own_name(fmt::format("{}-on-{}", file_name(predictor_.models()[model]),
+                                                    file_name(predictor_.networks()[network])),
+                                        ".profile.json"),
                        .text = profile_file(model, network)});
     return out;
   }
 
  private:
+  /// Names that differ in characters that a file's name does not keep get numbers.
+  std::string own_name(const std::string& stem, const std::string& extension) {
+    std::string out = stem + extension;
+    for (int number = 2; !names_.insert(out).second; ++number)
+      out = fmt::format("{}-{}{}", stem, number, extension);
+    return out;
+  }
+
   const Predictor::Configuration& configuration(std::size_t row) const {
     return predictor_.configurations()[predictor_.configuration_of(row)];
   }
@@ -207,6 +216,7 @@ class Writer {
   const Predictor& predictor_;
   const std::vector<std::int64_t>& more_workers_;
   const std::string& source_;
+  std::set<std::string> names_;
 };
 
 }  // namespace

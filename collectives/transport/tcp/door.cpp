@@ -65,7 +65,7 @@ void Door::let_in() {
   std::optional<Descriptor> socket;
   try {
     socket = accept_on(listener_, Clock::now());
-  } catch (const TransportError&) {  // connections that have proved nothing may have used up the descriptors
+  } catch (const NoDescriptors&) {  // connections that have proved nothing may have used up the descriptors
     if (visitors_.empty()) throw;
     drop(visitors_.front(), "gave way to later connections");
     visitors_.pop_front();

@@ -166,7 +166,9 @@ Descriptor connect_to(const Address& address, Clock::time_point deadline) {
 std::optional<Descriptor> accept_on(const Descriptor& listener, Clock::time_point deadline) {
   while (wait_for(listener, POLLIN, deadline)) {
     Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EINVAL))
+    if (!socket && (errno == EMFILE || errno == ENFILE))
+      throw NoDescriptors(fmt::format("cannot accept a connection: {}", reason(errno)));
+    if (!socket && (errno == ENOMEM || errno == EINVAL))
       throw TransportError(fmt::format("cannot accept a connection: {}", reason(errno)));
     if (!socket) continue;  // the connection is closed again
     const int yes = 1;

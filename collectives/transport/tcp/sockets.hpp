@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "collectives/transport/tcp/descriptor.hpp"
+#include "collectives/transport/transport.hpp"
 
 namespace transport {
 
@@ -35,6 +36,11 @@ Descriptor listen_on(const Address& address);
 
 /// Retries until somebody listens there.
 Descriptor connect_to(const Address& address, Clock::time_point deadline);
+
+/// This process or the host has no descriptor left for another connection.
+struct NoDescriptors : TransportError {
+  using TransportError::TransportError;
+};
 
 /// Returns nothing if nobody connects before the deadline.
 std::optional<Descriptor> accept_on(const Descriptor& listener, Clock::time_point deadline);

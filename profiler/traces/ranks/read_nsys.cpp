@@ -127,7 +127,6 @@ using Device = std::pair<std::int64_t, std::int64_t>;
 
 struct Kernel {
   Span ran;
-  Device device;
   std::int64_t stream = 0;
   std::int64_t correlation = 0;
   Kind kind = Kind::unknown;
@@ -199,8 +198,7 @@ class Export {
                     has_process ? "k.globalPid" : "0"),
         [&](const Row& row) {
           const Device device{row.integer(5), row.integer(2)};
-          Kernel kernel = {
-              .ran = span(row), .device = device, .stream = row.integer(3), .correlation = row.integer(4)};
+          Kernel kernel = {.ran = span(row), .stream = row.integer(3), .correlation = row.integer(4)};
           RankTrace& trace = by_device_[device];
           const std::string name = row.text(6);
           kernel.kind = kind_of(name);
@@ -321,7 +319,7 @@ class Export {
     std::int64_t without_size = 0;
     std::map<std::pair<std::string, std::int64_t>, std::uint32_t> groups;  // by communicator and stream
     for (const Kernel& kernel : kernels_[device]) {
-      const auto launch = launches_.find({kernel.device.first, kernel.correlation});
+      const auto launch = launches_.find({device.first, kernel.correlation});
       const NcclRange* range = launch == launches_.end() ? nullptr : around(launch->second);
       Kind kind = kernel.kind;
       if (range != nullptr && range->kind != Kind::unknown) kind = range->kind;

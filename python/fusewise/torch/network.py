@@ -12,7 +12,7 @@ _SMALLEST = 4096
 _SMALL = 2**16  # up to this size startup counts more than bytes
 _MATRIX = 256  # rows; its square takes about as long as a small layer
 _QUEUED_BYTES = 4 * 2**20
-_IN_A_ROW = 3  # collectives of a large size
+_IN_A_ROW = 3  # how many collectives of a large size are timed together
 _TURNS = 2
 _ENOUGH_S = 1.0  # for one size, where it takes longer than the fewest repetitions
 
@@ -127,19 +127,21 @@ def sharding_curves(group: Group, most_bytes: int) -> dict[str, list[list[float]
                     reduce_scatter(part, whole, group=group.process_group)
         return group.median_time(run, fewest=2)
 
-    def timed(size: int) -> tuple[float, float]:
+    def timed(size: int) -> list[float]:
         part = torch.ones(max(1, size // 4 // group.size), device=group.device)
         whole = torch.ones(part.numel() * group.size, device=group.device)
         count = max(_IN_A_ROW, _together(size))
-        compute = took("-", whole, part)
-        scatter = max(0.0, took("s" * count, whole, part) / count - compute)
-        gather = took("g" * count + "gs" * count, whole, part) / count - 3 * compute - scatter
-        return max(0.0, gather) / 2, scatter
+        return [took("-", whole, part), took("s" * count, whole, part) / count, took("g" * count + "gs" * count, whole, part) / count]
 
     sizes = sizes_up_to(most_bytes)
     turns = [[timed(size) for size in sizes] for _ in range(_TURNS)]
-    return {name: _rising([[size, min(turn[place][kind] for turn in turns)] for place, size in enumerate(sizes)])
-            for kind, name in enumerate(("all_gather", "reduce_scatter"))}
+    curves: dict[str, list[list[float]]] = {"all_gather": [], "reduce_scatter": []}
+    for size, *of_turns in zip(sizes, *turns):
+        compute, scattering, both = map(min, zip(*of_turns))
+        scatter = max(0.0, scattering - compute)
+        curves["all_gather"].append([size, max(0.0, both - 3 * compute - scatter) / 2])
+        curves["reduce_scatter"].append([size, scatter])
+    return {name: _rising(curve) for name, curve in curves.items()}
 
 
 def at(curve: Sequence[Sequence[float]], size: float) -> float:

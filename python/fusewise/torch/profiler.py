@@ -438,16 +438,21 @@ def tensors_in(output):
 
 
 def _write(path, text):
-    """The text is on disk before the file gets its name. A killed process leaves one hidden file at most, which the next one replaces."""
-    folder, name = os.path.split(os.path.abspath(path))
-    temporary = os.path.join(folder, f".{name}.fusewise")
+    """The text is on disk before the file gets its name."""
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)))
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        os.unlink(temporary)
         raise
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,8 +1,10 @@
 // How processes meet before they are ranks of one job, and who is not let in.
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -132,8 +134,9 @@ Bytes framed(std::uint64_t size, const Bytes& bytes) {
 }
 
 /// Runs a job of two ranks. Once `strangers` has returned, rank 1 comes. Returns how both ranks end: rank 0
-/// prints what it says of strangers.
-std::vector<RankEnd> meet_beside(const std::function<void(const Membership& job)>& strangers) {
+/// prints what it says of strangers, and has no more than this number of descriptors.
+std::vector<RankEnd> meet_beside(const std::function<void(const Membership& job)>& strangers,
+                                 rlim_t descriptors = RLIM_INFINITY) {
   LocalJob job(2);
   int said[2];
   REQUIRE(::pipe(said) == 0);
@@ -145,6 +148,11 @@ std::vector<RankEnd> meet_beside(const std::function<void(const Membership& job)
                                     return 0;
                                   }
                                   if (process == 1 && ::read(said[0], &each, 1) != 1) return 1;
+                                  rlimit open{};
+                                  if (process == 0 && ::getrlimit(RLIMIT_NOFILE, &open) == 0) {
+                                    open.rlim_cur = std::min(open.rlim_cur, descriptors);
+                                    if (::setrlimit(RLIMIT_NOFILE, &open) != 0) return 1;
+                                  }
                                   transport::run_rank(job.enter(process), patient(), [&](Tcp& end) {
                                     end.send(1 - end.rank(), 1, {});
                                     (void)end.recv(1 - end.rank(), 1);
@@ -212,6 +220,20 @@ TEST_CASE("meeting: more connections than may wait do not keep a rank out") {
   });
   CAPTURE(ends[0].out);
   CHECK(contains(ends[0].out, "400 connections of strangers were dropped"));
+}
+
+TEST_CASE("meeting: connections that use up the descriptors of rank 0 give way") {
+  constexpr rlim_t kDescriptors = 48;
+  const auto ends = meet_beside(
+      [](const Membership& own) {
+        std::vector<Descriptor> idle;
+        for (int i = 0; i < 72; ++i) idle.push_back(connect_to(own.master, Clock::now() + 5s));
+        let_rank_1_come();
+        for (const Descriptor& socket : idle) wait_for_end(socket);
+      },
+      kDescriptors);
+  CAPTURE(ends[0].out);
+  CHECK(contains(ends[0].out, "72 connections of strangers were dropped"));
 }
 
 TEST_CASE("meeting: a process with other settings is told, and does not end rank 0's run") {
