@@ -187,6 +187,17 @@ TEST_CASE("sweep: 1, 2 and 4 processes give the same bytes" * support::needs(no_
   }
 }
 
+TEST_CASE("sweep: a row with a line break in a name comes whole from another process" *
+          support::needs(no_mpi)) {
+  const support::TemporaryFolder folder;
+  const std::string scenario = folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1,
+ "profile": "resnet50-v100", "network": "v100-10gbe", "workers": [4, 8], "sweep": {"bandwidth_factor": [1, 2, 3]},
+ "schedules": [{"name": "grace", "compression": {"name": "a\nb", "ratio": 0.5}}, "ddp"]})");
+  const Outcome alone = run_program({"sweep", scenario, "--jobs", "1"});
+  REQUIRE(alone.exit_code == 0);
+  CHECK(run_words(mpirun(3, {"sweep", scenario})).out == alone.out);
+}
+
 TEST_CASE("sweep: one line on stderr says what was computed") {
   const std::string err = run_program({"sweep", kBundled, "--jobs", "2"}).err;
   CHECK(

@@ -15,6 +15,8 @@
 #include "collectives/transport/tcp/door.hpp"
 #include "collectives/transport/tcp/tcp.hpp"
 #include "tests/collectives/transport/ranks.hpp"
+#include "tests/support/needs.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace {
 
@@ -222,7 +224,12 @@ TEST_CASE("meeting: more connections than may wait do not keep a rank out") {
   CHECK(contains(ends[0].out, "400 connections of strangers were dropped"));
 }
 
-TEST_CASE("meeting: connections that use up the descriptors of rank 0 give way") {
+std::string no_descriptors_to_spare() {
+  return support::kSanitized ? "a sanitizer takes descriptors itself" : "";
+}
+
+TEST_CASE("meeting: connections that use up the descriptors of rank 0 give way" *
+          support::needs(no_descriptors_to_spare)) {
   constexpr rlim_t kDescriptors = 48;
   const auto ends = meet_beside(
       [](const Membership& own) {
