@@ -139,7 +139,8 @@ Recovered recover(std::string_view text, const Identity& identity, std::string_v
 Journal::Journal(std::filesystem::path file, Identity identity, bool resume)
     : file_(std::move(file)), identity_(std::move(identity)) {
   constexpr mode_t kMode = 0666;  // reduced by the umask
-  fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kMode);
+  // Not through a link: somebody else may have put it into a folder for all, and remove() would leave its file.
+  fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, kMode);
   if (fd_ < 0) cannot("cannot write");
   try {
     take_over(resume);

@@ -380,6 +380,12 @@ TEST_CASE("sweep: what a user is told of files") {
   CHECK(refused({"sweep", scenario, "--csv", "--json-lines"}, 2) ==
         "--json-lines excludes --csv (try --help)\n");
 
+  std::filesystem::create_symlink("nowhere", rows + ".partial");
+  CHECK(refused({"sweep", scenario, "-o", rows}, 1) ==
+        rows + ".partial: cannot write: Too many levels of symbolic links\n");
+  CHECK_FALSE(std::filesystem::exists(folder / "nowhere"));
+  std::filesystem::remove(rows + ".partial");
+
   const std::string journal = folder.put(
       "rows.csv.partial",
       R"({"format":"fusewise.sweep_journal","version":1,"points":8,"inputs":{"scenario":"0","profile":"1"}})"

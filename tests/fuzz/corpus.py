@@ -4,7 +4,9 @@ import gzip
 import json
 import pathlib
 import re
+import resource
 import sqlite3
+import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -147,10 +149,24 @@ def with_nccl(trace):
     return text_of(events)
 
 
-class Corpus:
-    """The bases, command by command."""
+def fnv1a(data, state=0xcbf29ce484222325):
+    for byte in data:
+        state = (state ^ byte) * 0x100000001b3 % (1 << 64)
+    return state
 
-    def __init__(self):
+
+def journal_line(header, nth, point, *texts):
+    """What planner/sweep/journal.cpp writes for a point: its row and its warnings."""
+    rest = json.dumps(texts, separators=(",", ":")).encode()
+    check = fnv1a(rest, fnv1a(b"%d %d " % (nth, point), fnv1a(header)))
+    return b"%d %d %016x %s\n" % (nth, point, check, rest)
+
+
+class Corpus:
+    """The bases, command by command. Those that begin with what the program printed need the program."""
+
+    def __init__(self, program):
+        self.program = program
         self.bases = []
         self.schemas = {path.name: path.read_bytes() for path in sorted(SCHEMAS.iterdir())}
         self.profile = without_spreads(self.schemas["profile.json"])
@@ -168,6 +184,17 @@ class Corpus:
         self.logs()
         self.traces()
         self.without_files()
+        if program:
+            self.results()
+
+    def ran(self, words, files, file_bytes=resource.RLIM_INFINITY):
+        """What the program printed, and the files that are then in its folder."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, data in files.items():
+                (pathlib.Path(folder) / name).write_bytes(data)
+            ended = subprocess.run([self.program, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, restore_signals=False,
+                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes)))
+            return ended.stdout, {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
 
     def add(self, words, files, changed=None, outputs=(), changes_words=True):
         self.bases.append(Base(words, files, changed or sorted(files), set(outputs), changes_words))
@@ -230,9 +257,9 @@ class Corpus:
 
     def sweeps(self):
         sweep = {**json.loads(self.job["s.json"]), "sweep": {"bandwidth_factor": [1, 2], "workers": [2, 4]}}
-        files = {**self.inputs, "s.json": text_of(sweep)}
-        self.add(["sweep", "s.json", "--jobs", "1"], files)
-        self.add(["sweep", "s.json", "--jobs", "1", "--json-lines", "-o", "out"], files, outputs=["out", "out.partial"])
+        self.sweep_files = {**self.inputs, "s.json": text_of(sweep)}
+        self.add(["sweep", "s.json", "--jobs", "1"], self.sweep_files)
+        self.add(["sweep", "s.json", "--jobs", "1", "--json-lines", "-o", "out"], self.sweep_files, outputs=["out", "out.partial"])
 
     def reports(self):
         self.add(["report", "s.json", "-o", "out"], self.job, outputs=["out"])
@@ -312,6 +339,22 @@ class Corpus:
         self.add(["import", "et.json.gz", "--json"], {"et.json.gz": gzip.compress(EXECUTION_TRACE, mtime=0)})
         self.add(["import", "e.sqlite"], {"e.sqlite": nsys_export()})
 
+    def results(self):
+        """Results of earlier runs, and what an interrupted sweep left."""
+        fits, _ = self.ran(["fit", "curves.csv", "--json"], {"curves.csv": LOGS["curves.csv"]})
+        self.add(["report", "fit.json", "-o", "out"], {"fit.json": fits}, outputs=["out"])
+        parallel = {**self.inputs, "s.json": self.schemas["scenario-parallel.json"]}
+        plans, _ = self.ran(["plan", "s.json", "--json"], parallel)
+        self.add(["show", "plans.json"], {"plans.json": plans})
+        results, _ = self.ran(["simulate", "s.json", "--json"], parallel)
+        self.add(["report", "r.json", "-o", "out"], {"r.json": results}, outputs=["out"])
+        resumed = ["sweep", "s.json", "--jobs", "1", "-o", "out", "--resume"]
+        _, left = self.ran(resumed, self.sweep_files, file_bytes=1000)  # enough for the header of a journal
+        header = left["out.partial"].split(b"\n")[0] + b"\n"
+        lines = [journal_line(header, nth, 3 - nth, "a,row", *["a warning"][:nth - 1]) for nth in (1, 2)]
+        for journal in (header + b"".join(lines), header + lines[0] + lines[1][:9]):
+            self.add(resumed, {**self.sweep_files, "out.partial": journal}, ["out.partial"], ["out", "out.partial"])
+
     def without_files(self):
         """Commands that read no file of the user's; their words are changed."""
         for words in (["show", "networks"], ["show", "resnet50"], ["show", "a100-nvlink-8"], ["schema", "scenario"], ["netlab", "status"],
@@ -319,5 +362,5 @@ class Corpus:
             self.add(words, {})
 
 
-def corpus():
-    return Corpus().bases
+def corpus(program):
+    return Corpus(program).bases

@@ -1,5 +1,6 @@
 // Jobs with phases: total time and cost.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "core/errors.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/run.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace scenarios {
 namespace {
@@ -16,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 /// A scenario with two workers, 30 us of compute for 4 samples, an all-reduce of 2 x (1 + 200 x 0.01) = 6 us.
-Scenario with_job(const std::string& job) {
+Scenario with_job(const std::string& job, const std::string& schedules = R"(["wfbp", "s-sgd"])") {
   return read_scenario(core::Field::parse(R"({
     "format": "fusewise.scenario", "version": 1, "name": "two",
     "profile": {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 4, "dtype": "float32",
@@ -25,7 +27,8 @@ Scenario with_job(const std::string& job) {
                   "tensors": [{"name": "t", "elements": 100}]}]},
     "network": {"format": "fusewise.network", "version": 1, "name": "n",
       "origin": {"kind": "estimated", "source": "test"}, "link": {"alpha_us": 1, "beta_us_per_byte": 0.01}},
-    "workers": [1, 2], "schedules": ["wfbp", "s-sgd"], "input": {"read_us": 7, "overlapped": false}, "job": )" +
+    "workers": [1, 2], "schedules": )" + schedules +
+                                              R"(, "input": {"read_us": 7, "overlapped": false}, "job": )" +
                                               job + "}",
                                           "s.json"));
 }
@@ -95,6 +98,27 @@ TEST_CASE("job: what cannot be is refused with its place") {
       CHECK(std::string(error.what()).starts_with(message));
     }
   }
+}
+
+TEST_CASE("job: plans that schedules and phases name are limited in all, before any is read") {
+  const support::TemporaryFolder folder;
+  const std::string file = folder.put("plan.json", "");
+  std::filesystem::resize_file(file, 25U << 20U);
+  const std::string schedule = R"({"fusion": {"kind": "plan", "file": ")" + file + R"("}})";
+  const auto refusal = [](const std::string& schedules, const std::string& phases) {
+    std::string job = R"({"samples": 10, "phases": [{"epochs": 1)" + phases + "}]}";
+    try {
+      with_job(job, schedules);
+    } catch (const core::InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  const std::string too_many = ": expected plans of at most 48 MiB in all, got more";
+  CHECK(refusal("[" + schedule + ", " + schedule + "]", "") == "s.json: /schedules/1/fusion/file" + too_many);
+  CHECK(refusal("[" + schedule + "]", R"(, "schedule": )" + schedule) ==
+        "s.json: /job/phases/0/schedule/fusion/file" + too_many);
+  CHECK(refusal("[" + schedule + "]", "").find("48 MiB") == std::string::npos);  // refused as no plan
 }
 
 }  // namespace

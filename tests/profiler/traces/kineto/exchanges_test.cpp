@@ -9,6 +9,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "core/errors.hpp"
+
 namespace kineto {
 namespace {
 
@@ -151,6 +153,25 @@ TEST_CASE("exchanges: groups of the same name and other members, and streams wit
   CHECK(uses.groups[1].members == std::vector<std::int64_t>{2, 3});
   CHECK(title(uses.groups, 0) == "tp");
   CHECK(title(uses.groups, 3) == "stream 1");
+}
+
+TEST_CASE("exchanges: process groups that say that they have many members in all are refused") {
+  Made made;
+  for (std::int64_t i = 0; i < 11; ++i) {
+    made.add({"allreduce", "tp", 10, kHook, -1});
+    made.trace.collectives.back().group_size = 1'000'000;
+    made.trace.collectives.back().rank_start = i;  // a group of its own
+    made.trace.collectives.back().rank_stride = 1;
+    made.trace.path = "t.json";
+    const auto find = [&] { (void)find_uses(made.trace, made.all); };
+    if (i < 10)
+      CHECK_NOTHROW(find());
+    else
+      CHECK_THROWS_WITH_AS(
+          find(),
+          "t.json: /traceEvents: expected process groups of at most 10000000 members in all, got more",
+          core::InputError);
+  }
 }
 
 }  // namespace

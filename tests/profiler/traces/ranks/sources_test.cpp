@@ -120,6 +120,30 @@ TEST_CASE("nsys: a view in place of the table of texts is refused, as it may hav
                        core::InputError);
 }
 
+TEST_CASE("nsys: a GPU with more than 10,000 streams without communicators is refused") {
+  const support::TemporaryFolder folder;
+  const std::string path = make_export(folder, "NULL, NULL");  // one of them is there
+  for (const int more : {9'999, 10'000}) {
+    sqlite3* database = nullptr;
+    REQUIRE(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
+    const std::string text = fmt::format(
+        "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE streamId >= 100; WITH RECURSIVE n(i) AS (SELECT 1 "
+        "UNION ALL SELECT i + 1 FROM n WHERE i < {}) INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL "
+        "SELECT 200000 + 10 * i, 200005 + 10 * i, 0, 100 + i, 100 + i, {}, 1 FROM n;",
+        more, std::int64_t{5} << 24U);
+    REQUIRE(sqlite3_exec(database, text.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+    sqlite3_close(database);
+    if (more < 10'000)
+      CHECK(read_nsys(path, "").at(0).groups.size() == 10'000);
+    else
+      CHECK_THROWS_WITH_AS(
+          (void)read_nsys(path, ""),
+          doctest::Contains(
+              "expected at most 10000 communicators, or streams without one, on a GPU, got more"),
+          core::InputError);
+  }
+}
+
 TEST_CASE("nsys: the members of a communicator are the GPUs that use it, and sizes add up over them") {
   const support::TemporaryFolder folder;
   const std::string path = folder / "four.sqlite";
