@@ -26,6 +26,7 @@ struct Options {
   std::string output;
   bool goes_on = false;
   bool is_module = false;
+  bool prints_json = false;
 };
 
 /// The Python package where it is not installed: that of the wheel, of the source tree of this program, or of
@@ -59,6 +60,7 @@ std::vector<std::string> words_of(const Options& options, const std::vector<std:
   if (options.rounds) out.insert(out.end(), {"--rounds", std::to_string(*options.rounds)});
   if (!options.output.empty()) out.insert(out.end(), {"-o", options.output});
   if (options.goes_on) out.emplace_back("--go-on");
+  if (options.prints_json) out.emplace_back("--json");
   if (options.is_module) out.emplace_back("-m");
   out.insert(out.end(), script.begin(), script.end());
   return out;
@@ -121,7 +123,8 @@ void add_torch(const Command& program) {
   command.add_option("-o,--output", options->output,
                      "folder for profile, network, scenario, plan and measured times (default: "
                      "fusewise-torch)");
-  command.has_no("--json", "the folder of --output holds the results as JSON");
+  command.add_flag("--json", options->prints_json,
+                   "print the result as JSON; what the script prints goes to standard error");
   command.takes_command_line();
   command.on_run([options, command] { hand_over(*options, command.rest()); });
 }

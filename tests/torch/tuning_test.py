@@ -208,15 +208,15 @@ def run(folder, program, script, *words):
 
 def check_script(folder, program):
     import torch
-    script = SCRIPT.format(arguments="", steps=110, before="pass")
-    done = run(folder, program, script, "--go-on")
+    script = SCRIPT.format(arguments="", steps=110, before="if step == 1: sys.stdout.write('rank %d\\n' % dist.get_rank())")
+    done = run(folder, program, script, "--go-on", "--json")
     if done.returncode != 0:
         fail(f"exit code {done.returncode}: {done.stderr}")
-    *_, what, expected = done.stdout.splitlines()
-    if not what.startswith("set     ") or not expected.startswith("expect  "):
-        fail(f"the last lines are not what to set and what to expect:\n{done.stdout}")
     measured = json.loads((pathlib.Path(folder) / "fusewise-torch" / "measured.json").read_text())
-    if ("keep the default" in what) != (measured["saving"]["low_us"] <= 0):
+    check("what --json prints, with nothing of the script", json.loads(done.stdout), measured)
+    check("what the script prints", sorted(done.stderr.splitlines()), ["rank 0", "rank 1"])
+    what = measured["set"]
+    if (what is None) != (measured["saving"]["low_us"] <= 0):
         fail(f"{what!r} with a saving of {measured['saving']}")
     profile = json.loads((pathlib.Path(folder) / "fusewise-torch" / "job.profile.json").read_text())
     check("last gradient", profile["layers"][0]["tensors"][0]["name"], "bias")
@@ -238,6 +238,9 @@ def check_waiting(folder, program):
     slow = "import fusewise.torch.network as n, time; n.Group.wait = lambda _: time.sleep(0.02)"
     done = run(folder, program, SCRIPT.format(arguments="", steps=200, before=slow))
     check("exit code where waiting takes long", (done.returncode, done.stderr), (0, done.stderr))
+    *_, what, expected = done.stdout.splitlines()
+    if not what.startswith("set     ") or not expected.startswith("expect  "):
+        fail(f"the last lines are not what to set and what to expect:\n{done.stdout}")
     profile = json.loads((pathlib.Path(folder) / "fusewise-torch" / "job.profile.json").read_text())
     compute_us = sum(layer["forward_us"] + layer["backward_us"] for layer in profile["layers"])
     if compute_us >= 20_000:

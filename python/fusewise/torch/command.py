@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import json
 import os
 import pathlib
 import re
@@ -39,6 +40,8 @@ def arguments_of(words: Optional[Sequence[str]]) -> argparse.Namespace:
     parser.add_argument("-o", "--output", metavar="FOLDER",
                         help="write profile, network, scenario, plan and measured times into this folder (default: fusewise-torch)",
                         default="fusewise-torch")
+    parser.add_argument("--json", action="store_true", dest="prints_json",
+                        help="print the result as JSON; what the script prints goes to standard error")
     parser.add_argument("-m", dest="is_module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument("script", metavar="SCRIPT", help="the training script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
@@ -119,12 +122,18 @@ def _run_rank(given: argparse.Namespace) -> int:
 
     folder = pathlib.Path(given.output)
     is_done = []
+    out = sys.stdout
+    if given.prints_json:
+        out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
 
     def done(result: Result) -> None:
         is_done.append(True)
         if dist.get_rank() == 0:
             report.save(result, folder)
-            print(report.text(result, str(folder / "plan.json")), end="", flush=True)
+            plan_file = str(folder / "plan.json")
+            print(json.dumps(report.found(result, plan_file), indent=2) + "\n" if given.prints_json else report.text(result, plan_file),
+                  end="", file=out, flush=True)
         if not given.go_on:
             raise _Stop
 

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import pathlib
 import statistics
+from typing import Optional
 
 from fusewise.torch import prediction
 from fusewise.torch.profiler import _write
@@ -31,17 +32,26 @@ def _short(name: str) -> str:
     return name if len(name) <= 34 else name[:30] + " ..."
 
 
+def _to_set(result: Result, plan_file: str) -> Optional[str]:
+    """What to write into the script; nothing if no setting was measured to be faster than the default."""
+    best = result.settings[result.best]
+    if not result.saving.is_sure:
+        return None
+    if best.groups is not None:
+        return f"model = fusewise.torch.apply_plan(model, {plan_file!r})"
+    return f"DistributedDataParallel(model, {', '.join(f'{k}={v}' for k, v in best.arguments.items())})"
+
+
 def _conclusion(result: Result, plan_file: str) -> list[str]:
     best, saving = result.settings[result.best], result.saving
     default_us = statistics.median(result.confirmed[0])
     predicted_us = result.settings[0].predicted_us - best.predicted_us
     interval = f"95 % interval {saving.low_us / 1e3:.1f} to {saving.high_us / 1e3:.1f} ms"
     predicted = f"predicted {predicted_us / 1e3:.1f} ms"
-    if not saving.is_sure:
+    what = _to_set(result, plan_file)
+    if what is None:
         return ["set     nothing: keep the default, nothing was measured to be faster",
                 f"expect  the best other, {_short(best.name)}, saved {saving.us / 1e3:.1f} ms ({interval}), {predicted}"]
-    what = (f"model = fusewise.torch.apply_plan(model, {plan_file!r})" if best.groups is not None
-            else f"DistributedDataParallel(model, {', '.join(f'{k}={v}' for k, v in best.arguments.items())})")
     return [f"set     {what}",
             f"expect  {saving.us / 1e3:.1f} ms less than {default_us / 1e3:.1f} ms per iteration, "
             f"{100 * saving.us / default_us:.1f} % ({interval}), {predicted}"]
@@ -54,13 +64,14 @@ def save(result: Result, folder: pathlib.Path) -> None:
     for name, document in (
             ("job.profile.json", costs.profile), ("job.network.json", prediction.network_file(costs)),
             ("job.json", prediction.scenario(costs, [setting.fusion for setting in result.settings])),
-            ("plan.json", {**result.plan.raw, "compression": "none"}), ("measured.json", measured(result))):
+            ("plan.json", {**result.plan.raw, "compression": "none"}), ("measured.json", found(result, str(folder / "plan.json")))):
         _write(folder / name, json.dumps(document, indent=2) + "\n")
 
 
-def measured(result: Result) -> dict:
-    """Settings with predicted and measured times, and the confirmed saving, in microseconds."""
+def found(result: Result, plan_file: str) -> dict:
+    """What to set, settings with predicted and measured times, and the confirmed saving, in microseconds."""
     return {
+        "set": _to_set(result, plan_file),
         "settings": [{"name": setting.name, "arguments": setting.arguments, "predicted_us": setting.predicted_us,
                       "measured_us": times, "predicted_behind_us": setting.behind_us, "measured_behind_us": behind}
                      for setting, times, behind in zip(result.settings, result.explored, result.behind_us)],
