@@ -326,6 +326,10 @@ std::string Field::text() const {
 
 std::string Field::name() const {
   if (!value_->is_string() || value_->get_ref<const std::string&>().empty()) expected("a non-empty string");
+  constexpr std::size_t kMax = 4096;  // a table is as wide as its longest name
+  const std::size_t bytes = value_->get_ref<const std::string&>().size();
+  if (bytes > kMax)
+    expected(fmt::format("a name of at most {} bytes", kMax), fmt::format("one of {}", bytes));
   return value_->get<std::string>();
 }
 

@@ -10,6 +10,7 @@
 #include "core/scaled.hpp"
 #include "planner/cost/derived.hpp"
 #include "planner/cost/least_rate.hpp"
+#include "planner/job/names.hpp"
 
 namespace planner {
 namespace {
@@ -17,11 +18,6 @@ namespace {
 using sim::Span;
 using sim::Time;
 using Kind = TaskLabel::Kind;
-
-const std::string& tensor_name(const Workload& workload, std::uint32_t gradient) {
-  const Gradient& at = workload.gradients[gradient];
-  return workload.profile->layers[at.layer].tensors[at.tensor].name;
-}
 
 /// Called before a step, which it names.
 using Tell = std::function<void(const std::string& what)>;

@@ -98,6 +98,7 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
       units_(units.size() + 1),
       ranges_(units.size() * units.size()),
       accumulates_(setting.conditions.accumulation_steps > 1),
+      keeps_last_(options.keeps_last_group),
       is_early_(options.gathers_early),
       keeps_parameters_(!options.reshard_after_backward),
       is_steady_(!setting.conditions.overlap.slows()) {
@@ -247,7 +248,7 @@ class MemoryBound::Search {
     const Range& own = range(begin, end);
     state.forward = ahead_ ? own.gather + std::max(unit(end - 1).forward_from, state.forward)
                            : own.gather + state.forward;
-    if (!is_kept) {
+    if (!is_kept && !(bound_.keeps_last_ && end == count_)) {
       const Time starts = unit(begin).starts;
       state.gathering += own.gather;
       state.delay = ahead_in_backward_ ? std::max(state.delay, state.gathering - starts)

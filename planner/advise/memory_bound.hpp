@@ -77,7 +77,8 @@ class MemoryBound {
   std::int64_t lasting_ = 0;
   std::int64_t least_memory_ = 0;
   bool accumulates_ = false;
-  bool is_early_ = false;  ///< whether backward may gather under the forward pass of its first group
+  bool keeps_last_ = false;  ///< as PipelineOptions::keeps_last_group
+  bool is_early_ = false;    ///< whether backward may gather under the forward pass of its first group
   bool keeps_parameters_ =
       false;                ///< from one micro-batch to the next, so that forward passes may gather nothing
   bool is_steady_ = false;  ///< whether compute and channel do not slow each other down

@@ -165,9 +165,10 @@ class Search {
   /// groups without a cap, of which few are near a bound that says something.
   void search() {
     const Groups& coarse = units_.of(coarse_);
-    if (coarse.size() <= kMaxBounded) bound_.emplace(setting_, transfers_.front(), coarse, schedule_.options);
+    const PipelineOptions options = for_model(schedule_.options, setting_.workload);
+    if (coarse.size() <= kMaxBounded) bound_.emplace(setting_, transfers_.front(), coarse, options);
     if (units_.layers.size() <= kMaxChannelBounded)
-      layer_bound_.emplace(setting_, transfers_.front(), units_.layers, schedule_.options);
+      layer_bound_.emplace(setting_, transfers_.front(), units_.layers, options);
     max_looks_ = kMaxLooks;
     if (bound_) try_relaxed();
     try_plain();

@@ -12,16 +12,12 @@
 #include <fmt/format.h>
 
 #include "core/limits.hpp"
+#include "planner/job/names.hpp"
 
 namespace planner {
 namespace {
 
 using core::Field;
-
-const std::string& tensor_name(const Workload& workload, std::uint32_t gradient) {
-  const Gradient& at = workload.gradients[gradient];
-  return workload.profile->layers[at.layer].tensors[at.tensor].name;
-}
 
 std::string quoted(const Workload& workload, std::uint32_t gradient) {
   return fmt::format("'{}'", core::printable(tensor_name(workload, gradient)));

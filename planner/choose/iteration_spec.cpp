@@ -52,7 +52,7 @@ IterationSpec::IterationSpec(const Setting& its_setting, const Pipeline& its_pip
       extras(setting.extras),
       overlap(setting.conditions.overlap),
       pipeline(its_pipeline),
-      options(its_options),
+      options(for_model(its_options, workload)),
       transfers(std::move(its_transfers)),
       waited_batches(program(1).reduces_each_batch ? setting.conditions.accumulation_steps - 1 : 0),
       in_partitions(is_in_partitions) {

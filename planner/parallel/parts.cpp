@@ -173,12 +173,14 @@ std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel
   if (sum != static_cast<std::int64_t>(profile.layers.size()))
     throw core::Unsupported(fmt::format("the {} layers of the profile in all", profile.layers.size()),
                             fmt::to_string(sum), "/parallel/stages/layers");
+  core::Profile without_layers = profile;
+  without_layers.layers = {};
+  without_layers.iteration.reset();
   std::vector<core::Profile> out;
   auto next = profile.layers.begin();
   for (const std::int64_t count : counts) {
-    core::Profile part = profile;
-    part.iteration.reset();
-    part.layers.assign(next, next + count);
+    core::Profile part = without_layers;
+    part.layers = {next, next + count};
     next += count;
     if (parallel.stages.forward_us) set_total(part.layers, *parallel.stages.forward_us, true);
     if (parallel.stages.backward_us) set_total(part.layers, *parallel.stages.backward_us, false);

@@ -154,8 +154,8 @@ class Runner {
                       .groups = std::move(choice.groups),
                       .transfers = std::move(choice.transfers),
                       .program = {}};
-    out.program =
-        schedule_.pipeline->program(static_cast<std::uint32_t>(out.groups.size()), schedule_.options);
+    out.program = schedule_.pipeline->program(static_cast<std::uint32_t>(out.groups.size()),
+                                              for_model(schedule_.options, setting.workload));
     check_undivided(setting, out.program, out.groups);
     for (Warning& warning : choice.warnings) out_.warnings.push_back(std::move(warning));
     for (Warning& warning :

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "planner/job/names.hpp"
 #include "sim/graph_algorithms.hpp"
 
 namespace planner {
@@ -116,11 +117,6 @@ class Namer {
     slice.arguments.emplace_back("tensors", fmt::to_string(group.end - group.begin));
     slice.arguments.emplace_back("first", core::json_string(tensor_name(groups.workload, group.begin)));
     slice.arguments.emplace_back("last", core::json_string(tensor_name(groups.workload, group.end - 1)));
-  }
-
-  static const std::string& tensor_name(const Workload& workload, std::uint32_t gradient) {
-    const Gradient& at = workload.gradients[gradient];
-    return workload.profile->layers[at.layer].tensors[at.tensor].name;
   }
 
   const RanStages& ran_;

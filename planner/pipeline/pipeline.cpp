@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/job/registry.hpp"
+#include "planner/job/tied.hpp"
 
 namespace planner {
 
@@ -28,6 +29,11 @@ PipelineOptions read_options(const core::Field& field, const Pipeline& pipeline,
   return options;
 }
 
+PipelineOptions for_model(PipelineOptions options, const Workload& workload) {
+  options.keeps_last_group = options.keeps_tied && shares_ends(workload);
+  return options;
+}
+
 void write_options(const PipelineOptions& options, nlohmann::ordered_json& out) {
   const PipelineOptions usual;
   if (options.overlap_gather != usual.overlap_gather) out["overlap_gather"] = options.overlap_gather;
@@ -42,6 +48,7 @@ void write_options(const PipelineOptions& options, nlohmann::ordered_json& out) 
   if (options.shard_level) out["shard_level"] = *options.shard_level;
   if (options.pads_tensors) out["pad_tensors"] = true;
   if (options.gathers_early) out["gather_early"] = true;
+  if (options.keeps_tied) out["keep_tied"] = true;
   if (options.partition_bytes != usual.partition_bytes) out["partition_bytes"] = options.partition_bytes;
   if (options.credit_bytes != usual.credit_bytes) out["credit_bytes"] = options.credit_bytes;
   if (options.negotiation_us != usual.negotiation_us) out["negotiation_us"] = options.negotiation_us;

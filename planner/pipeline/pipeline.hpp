@@ -148,14 +148,23 @@ struct PipelineOptions {
   /// all workers.
   std::optional<std::int64_t> shard_workers = {};
   std::optional<std::string> shard_level = {};
-  bool pads_tensors = false;                 ///< sharded: as Transfer::pads_tensors
-  bool gathers_early = false;                ///< sharded: as in Program
+  bool pads_tensors = false;   ///< sharded: as Transfer::pads_tensors
+  bool gathers_early = false;  ///< sharded: as in Program
+  /// sharded: parameters that the model's input and output share are not released between forward and
+  /// backward.
+  bool keeps_tied = false;
+  bool keeps_last_group = false;  ///< sharded: the group that forward uses first is one; see for_model()
   std::int64_t partition_bytes = 4'000'000;  ///< priority; the next two likewise
   std::int64_t credit_bytes = 16'000'000;
   double negotiation_us = 0;
   std::int64_t servers = 1;  ///< parameter_server
   bool operator==(const PipelineOptions&) const = default;
 };
+
+struct Workload;
+
+/// The options with what depends on the model.
+PipelineOptions for_model(PipelineOptions options, const Workload& workload);
 
 struct Pipeline {
   std::string_view name;

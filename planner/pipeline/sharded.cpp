@@ -14,7 +14,7 @@ namespace {
 
 using core::CollectiveKind;
 
-constexpr std::array<std::string_view, 10> kKeys = {"prefetch",
+constexpr std::array<std::string_view, 11> kKeys = {"prefetch",
                                                     "backward_prefetch",
                                                     "reshard_after_forward",
                                                     "kept_groups",
@@ -23,7 +23,8 @@ constexpr std::array<std::string_view, 10> kKeys = {"prefetch",
                                                     "shard_workers",
                                                     "shard_level",
                                                     "pad_tensors",
-                                                    "gather_early"};
+                                                    "gather_early",
+                                                    "keep_tied"};
 
 void read_shard_group(const core::Field& field, PipelineOptions& options) {
   if (const auto workers = field.find("shard_workers")) {
@@ -58,12 +59,14 @@ void read(const core::Field& field, PipelineOptions& options) {
     options.scatters_in_flight = static_cast<std::uint32_t>(scatters->integer(0, kMaxPrefetch));
   if (const auto pads = field.find("pad_tensors")) options.pads_tensors = pads->boolean();
   if (const auto early = field.find("gather_early")) options.gathers_early = early->boolean();
+  if (const auto keeps = field.find("keep_tied")) options.keeps_tied = keeps->boolean();
   read_shard_group(field, options);
 }
 
 /// By default PyTorch keeps the parameters that backward needs first: those of the last group of the forward
 /// pass.
-bool is_gathered_again(std::uint32_t group, const PipelineOptions& options) {
+bool is_gathered_again(std::uint32_t group, std::uint32_t groups, const PipelineOptions& options) {
+  if (options.keeps_last_group && group == groups - 1) return false;
   if (options.kept_groups) return group >= *options.kept_groups;
   return options.reshard_after_forward.value_or(group > 0);
 }
@@ -80,7 +83,7 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
   for (std::uint32_t group = groups; group-- > 0;)
     program.ops.push_back({CollectiveKind::all_gather, group, Issue::forward, Delivers::own_pass});
   for (std::uint32_t group = 0; group < groups; ++group) {
-    if (is_gathered_again(group, options))
+    if (is_gathered_again(group, groups, options))
       program.ops.push_back({CollectiveKind::all_gather, group, Issue::backward, Delivers::own_pass});
     program.ops.push_back({CollectiveKind::reduce_scatter, group, Issue::gradients,
                            is_replicated ? Delivers::nothing : Delivers::next_iteration});

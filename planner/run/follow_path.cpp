@@ -15,16 +15,16 @@ using sim::Time;
 /// Finds whose messages the path runs through, for collectives entered after `path.from`.
 void look_into_crossings(const Setting& setting, const Executable& executable, const PathTracker& tracker,
                          CriticalPath& path) {
-  constexpr std::uint64_t kMaxMessages = std::uint64_t{1} << 24U;
+  constexpr std::uint64_t kMaxWork = std::uint64_t{1} << 24U;
   const cluster::Links links = links_of(setting);
-  std::uint64_t messages = 0;
+  std::uint64_t work = 0;
   for (const Crossing& crossing : path.crossings) {
     const PathTracker::Meeting& meeting = *tracker.rank_by_rank(crossing.meeting);
     const cluster::Collective how = collective_of(setting, executable, TaskLabel::unpack(meeting.label));
     const auto* rounds = std::get_if<std::unique_ptr<const cluster::BytePattern>>(&how);
     if (rounds == nullptr || meeting.begins[crossing.from] < path.from) continue;
-    messages += cluster::message_count(how);
-    if (messages > kMaxMessages) return;
+    work += cluster::deciding_work(**rounds, links);
+    if (work > kMaxWork) return;
     for (const cluster::DecidingMessage& message :
          cluster::deciding_messages(**rounds, links, meeting.collective, meeting.begins, crossing.to))
       path.sending[message.from] += message.duration;

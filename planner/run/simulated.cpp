@@ -151,7 +151,8 @@ void check_run(const Setting& setting, const CommunicationPlan& plan) {
 
 Simulated simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
                           std::vector<TransferCost> transfers, bool with_path) {
-  Program program = schedule.pipeline->program(static_cast<std::uint32_t>(groups.size()), schedule.options);
+  Program program = schedule.pipeline->program(static_cast<std::uint32_t>(groups.size()),
+                                               for_model(schedule.options, setting.workload));
   if (!transfers.front().is_replicated())
     std::erase_if(program.ops, [](const Op& op) { return op.issue == Issue::scattered; });
   CommunicationPlan plan = {

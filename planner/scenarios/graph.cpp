@@ -36,6 +36,10 @@ class GraphReader {
     for (const Field& item : topology_.at("workers_at").non_empty_items())
       graph_.ranks_at.push_back(known(vertices_, item, "a vertex that a link joins"));
     check_gap();
+    constexpr std::size_t kMaxSearched = 500'000'000;  // links, for the routes of all workers: seconds
+    if (graph_.ranks_at.size() * graph_.edges.size() > kMaxSearched)
+      topology_.expected(fmt::format("at most {} links times workers", kMaxSearched),
+                         fmt::to_string(graph_.ranks_at.size() * graph_.edges.size()));
     if (const auto routes = topology_.find("routes"))
       for (const Field& item : routes->items()) read_route(item);
     return std::move(graph_);

@@ -32,8 +32,10 @@ constexpr std::int64_t kMaxIterations = 10'000;
 constexpr std::int64_t kMaxSteps = 10'000;
 /// Limit of schedules, and of numbers of workers.
 constexpr std::size_t kMaxListed = 10'000;
-/// Approximate limit of the tasks of all iterations: at 60 bytes each, the memory of one schedule.
-constexpr double kMaxTasks = 1e8;
+/// Limit of their product: at 2 kB for a result, 1 GB.
+constexpr std::size_t kMaxResults = 500'000;
+/// Approximate limit of the tasks of all iterations: at 60 bytes each, less than 2 GiB for a schedule.
+constexpr double kMaxTasks = 3e7;
 /// Approximate limit of task times over individually simulated workers: minutes.
 constexpr double kMaxTimes = 1e10;
 /// Limit of messages that are events or steps of a recurrence: minutes.
@@ -464,6 +466,10 @@ Scenario read_scenario(const Field& field, bool takes_parallel) {
     scenario.conditions.overlap = overlap_of_profile(field);
   scenario.parallel = parallel;
   scenario.schedules = read_schedules(field, scenario.conditions);
+  if (scenario.schedules.size() * scenario.workers.size() > kMaxResults)
+    field.at("workers").expected(
+        fmt::format("at most {} results, of each schedule on each number of workers", kMaxResults),
+        fmt::to_string(scenario.schedules.size() * scenario.workers.size()));
   check_conditions(field, scenario);
   check_size(field, scenario);
   if (const auto job = field.find("job")) {

@@ -90,8 +90,11 @@ std::string differences(const Identity& identity, const ordered_json& header) {
 void check_header(std::string_view line, const Identity& identity, std::string_view source) {
   if (line == journal_header(identity)) return;
   const ordered_json header = ordered_json::parse(line, nullptr, false);
-  const bool is_journal = header.is_object() && header.value("format", ordered_json()) == kFormat &&
-                          header.value("inputs", ordered_json()).is_object();
+  const auto is_text = [](const ordered_json& value) { return value.is_string(); };
+  bool is_journal = header.is_object() && header.contains("format") && is_text(header["format"]) &&
+                    header["format"] == kFormat && header.contains("inputs") && header["inputs"].is_object();
+  // Nested values are not copied or compared, as that recurses.
+  is_journal = is_journal && std::ranges::all_of(header["inputs"], is_text);
   if (!is_journal)
     throw core::InputError(
         fmt::format("{}: /: expected the journal of a sweep, or no such file, got another file", source));
@@ -139,7 +142,8 @@ Recovered recover(std::string_view text, const Identity& identity, std::string_v
 Journal::Journal(std::filesystem::path file, Identity identity, bool resume)
     : file_(std::move(file)), identity_(std::move(identity)) {
   constexpr mode_t kMode = 0666;  // reduced by the umask
-  // Not through a link: somebody else may have put it into a folder for all, and remove() would leave its file.
+  // Not through a link: somebody else may have put it into a folder for all, and remove() would leave its
+  // file.
   fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, kMode);
   if (fd_ < 0) cannot("cannot write");
   try {

@@ -159,6 +159,10 @@ std::vector<DecidingMessage> longest_chain(const Pattern& ring, const Links& lin
 
 }  // namespace
 
+std::uint64_t deciding_work(const Pattern& pattern, const Links& links) {
+  return is_one_ring(pattern, links) ? pattern.rounds() : std::uint64_t{pattern.ranks()} * pattern.rounds();
+}
+
 std::vector<DecidingMessage> deciding_messages(const Pattern& pattern, const Links& links,
                                                std::uint64_t collective, std::span<const Time> begins,
                                                std::uint32_t rank) {

@@ -19,6 +19,9 @@ struct DecidingMessage {
   bool operator==(const DecidingMessage&) const = default;
 };
 
+/// What deciding_messages() does grows with this.
+std::uint64_t deciding_work(const Pattern& pattern, const Links& links);
+
 /// Traces back from the time at which `rank` leaves to the entry that decides it and returns every message in
 /// between, the last one first. Links are not shared. The messages and the sums between them fill that time
 /// completely. `begins` holds the time at which each rank enters. Uses 8 bytes per rank and round while it

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "core/files.hpp"
 #include "planner/schedule/schedule.hpp"
@@ -62,10 +63,26 @@ void check_refused(const Files& files, const Outcome& outcome, const std::string
 
 TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
   struct Example {
-    const char* rest;
+    std::string rest;
     std::string message;
   };
+  std::string many;
+  for (int i = 1; i <= 1000; ++i) many += fmt::format("{}{}", i == 1 ? "" : ", ", i);
+  std::string presets;
+  std::string algorithms;
+  for (int i = 0; i < 501; ++i) {
+    presets += fmt::format(R"({}{{"name": "ddp", "fusion": {{"kind": "buckets", "cap_bytes": {}}}}})",
+                           i == 0 ? "" : ", ", i + 1);
+    algorithms += fmt::format(R"({}"ring")", i == 0 ? "" : ", ");
+  }
   const Example examples[] = {
+      {"\"workers\": [" + many + "], \"schedules\": [" + presets + "]}",
+       "s.json: /workers: expected at most 500000 results, of each schedule on each number of workers, got "
+       "501000"},
+      {R"("workers": 4, "schedules": [{"fusion": {"kind": "optimal", "choices": {"all_reduce": [)" +
+           algorithms + R"(], "compression": ["fp16"]}}}]})",
+       "s.json: /schedules/0/fusion/choices: expected at most 1000 pairs of an all-reduce and a compressor, "
+       "got 1004"},
       {R"("workers": 0})", "s.json: /workers: expected an integer from 1 to 1000000, got 0"},
       {R"("workers": [4, 0]})", "s.json: /workers/1: expected an integer from 1 to 1000000, got 0"},
       {R"("workers": "four"})", "s.json: /workers: expected an integer from 1 to 1000000, got \"four\""},
@@ -118,6 +135,9 @@ TEST_CASE("errors: the line names the file that holds the fault") {
   const std::string deep = std::string(100'000, '[');
   const Example examples[] = {
       {"p.json", "{\"format\": \"fusewise.profile\"", "p.json:1:30: expected JSON, got the end of the file"},
+      {"p.json",
+       R"({"format": "fusewise.profile", "version": 1, "model": ")" + std::string(5000, 'x') + "\"}",
+       "p.json: /model: expected a name of at most 4096 bytes, got one of 5000"},
       {"p.json", "{}", "p.json: /format: expected a value, got nothing"},
       {"p.json", "[]",
        "p.json: /: expected an object with \"format\": \"fusewise.profile\", got an array of 0 items"},

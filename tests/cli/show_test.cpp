@@ -52,7 +52,8 @@ TEST_CASE("show: what is wrong in these files is refused in one line") {
   refused(front, R"({"plans": [{"peak_bytes": 1, "unit": 2}]})",
           "/plans/0/unit: expected a key among peak_bytes, iteration_us, lower_bound_us, units, groups, "
           "prefetch, backward_prefetch, reshard_after_forward, kept_groups, reshard_after_backward, "
-          "scatters_in_flight, shard_workers, shard_level, pad_tensors, gather_early, got 'unit', did you "
+          "scatters_in_flight, shard_workers, shard_level, pad_tensors, gather_early, keep_tied, got 'unit', "
+          "did you "
           "mean 'units'?");
   refused({"plan", kStages, "--json"}, R"({"parts": [{"stage": 0, "process_group": "dens"}]})",
           "/parts/0/process_group: expected one of dense, expert, got \"dens\", did you mean 'dense'?");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -360,6 +361,16 @@ TEST_CASE("all workers: in steps the path leads through messages, back to the wo
     CHECK(path.crossings.size() == 1);
     CHECK(path.untraced == us(0));
   }
+}
+
+TEST_CASE("all workers: in a ring of thousands the path leads through messages, too") {
+  Conditions conditions = {.iterations = 1, .fidelity = Fidelity::steps};
+  conditions.links.slow = {{.worker = 7, .slowdown = 2}};
+  const Scene scene(support::profile_of({{5, 10, {10'000}}}), support::link_of(10, 0.001), 4096, conditions);
+  const Run run = scene.run(schedule_of(R"("wfbp")"));
+  REQUIRE(run.all_workers->critical_path);
+  const CriticalPath& path = *run.all_workers->critical_path;
+  CHECK(std::accumulate(path.sending.begin(), path.sending.end(), Time::zero()) == path.communicating);
 }
 
 TEST_CASE("all workers: a path rank by rank is as long as the iterations, and without holes") {

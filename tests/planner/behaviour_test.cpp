@@ -176,6 +176,33 @@ TEST_CASE("behaviour: the same text of FSDP has the same price, whatever pipelin
   }
 }
 
+TEST_CASE("behaviour: FSDP of a model whose ends share a weight is priced as the plan's `keep_tied`") {
+  int differ = 0;
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    core::Profile profile = support::random_profile(random, 10);
+    profile.layers.front().kind = "embedding";
+    if (profile.layers.front().tensors.empty()) continue;
+    profile.layers.push_back({.name = "head", .kind = "linear", .forward_us = 30, .backward_us = 60});
+    const Scene scene(profile, support::random_link(random));
+    const auto sharded = [](bool keeps) {
+      return fmt::format(R"({{"pipeline": "sharded", "prefetch": 1, "scatters_in_flight": 1,
+                              "gather_early": true, "keep_tied": {}}})",
+                         keeps);
+    };
+    const Planned planned(scene, support::random_groups(random, scene.setting.workload.gradient_count()),
+                          sharded(true));
+    const ordered_json json = planned.emit("fsdp").json;
+    const Groups groups = groups_of(json["groups"]);
+    CHECK(json["makes"]["iteration_us"].get<double>() ==
+          doctest::Approx(planned.iteration_us(sharded(true), groups)).epsilon(1e-8));
+    CHECK(planned.iteration_us(sharded(true), groups) <= planned.iteration_us(sharded(false), groups));
+    if (planned.iteration_us(sharded(true), groups) < planned.iteration_us(sharded(false), groups)) ++differ;
+  }
+  CHECK(differ > 10);
+}
+
 /// Three modules of one tensor each, 4,000 bytes.
 const Scene& three() {
   static const Scene scene(support::profile_of({{.forward_us = 10, .backward_us = 100, .elements = {1000}},

@@ -31,8 +31,8 @@ using support::Scene;
 
 const Schedule& fsdp(bool as_fsdp2 = false) {
   static const Schedule plain = support::schedule_of(R"("fsdp")");
-  static const Schedule fsdp2 =
-      support::schedule_of(R"({"name": "fsdp", "pad_tensors": true, "gather_early": true})");
+  static const Schedule fsdp2 = support::schedule_of(
+      R"({"name": "fsdp", "pad_tensors": true, "gather_early": true, "keep_tied": true})");
   return as_fsdp2 ? fsdp2 : plain;
 }
 
@@ -86,7 +86,8 @@ std::vector<Point> all_points(const Scene& scene, bool as_fsdp2) {
                                   .kept_groups = kept,
                                   .backward_prefetch = behind,
                                   .pads_tensors = as_fsdp2,
-                                  .gathers_early = as_fsdp2}));
+                                  .gathers_early = as_fsdp2,
+                                  .keeps_tied = as_fsdp2}));
   });
   return out;
 }
@@ -146,6 +147,14 @@ TEST_CASE("memory front: of a small model it is that of all plans, and no plan b
   }
 }
 
+/// The first layer's tensor is the model's output's, too.
+void tie_ends(core::Profile& profile) {
+  profile.layers.front().kind = "embedding";
+  const auto activation_bytes = profile.layers.front().activation_bytes;
+  profile.layers.push_back({.name = "head", .kind = "linear", .forward_us = 20, .backward_us = 40});
+  profile.layers.back().activation_bytes = activation_bytes;
+}
+
 /// Conditions, layers and types at random.
 Scene random_scene(Random& random, std::uint32_t layers) {
   Conditions conditions = {.iterations = 2, .accumulation_steps = random.between(1, 2)};
@@ -167,6 +176,7 @@ Scene random_scene(Random& random, std::uint32_t layers) {
         tensor.backward_us = &tensor == &layer.tensors.front() ? layer.backward_us : 0;
     if (random.one_in(6) && &layer != &profile.layers.front()) layer.tensors.clear();
   }
+  if (random.one_in(3)) tie_ends(profile);
   if (core::forward_us(profile) + core::backward_us(profile) == 0) profile.layers.back().forward_us = 1;
   return {profile, pair_of(static_cast<double>(random.below(60)), random.one_in(2) ? 0.01 : 0.001),
           random.between(2, 8), conditions};
@@ -178,8 +188,9 @@ std::optional<double> relaxed_us(const Scene& scene, std::int64_t memory, bool a
   std::reverse(layers.begin(), layers.end());
   const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp(as_fsdp2));
   std::optional<double> out;
-  for (const RelaxedPlan& plan :
-       MemoryBound(scene.setting, transfers.front(), layers, fsdp(as_fsdp2).options).best(memory))
+  for (const RelaxedPlan& plan : MemoryBound(scene.setting, transfers.front(), layers,
+                                             for_model(fsdp(as_fsdp2).options, scene.setting.workload))
+                                     .best(memory))
     if (!out || sim::to_us(plan.time) < *out) out = sim::to_us(plan.time);
   return out;
 }

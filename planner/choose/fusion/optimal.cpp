@@ -32,6 +32,10 @@ std::vector<TransferChoice> choices(const Field& field) {
     for (const Field& item : list->non_empty_items()) algorithms.emplace_back(read_algorithm(item));
   if (const auto list = given->find("compression"))
     for (const Field& item : list->non_empty_items()) compressors.emplace_back(read_compressor(item));
+  constexpr std::size_t kMax = 1000;
+  if (algorithms.size() * compressors.size() > kMax)
+    given->expected(fmt::format("at most {} pairs of an all-reduce and a compressor", kMax),
+                    fmt::to_string(algorithms.size() * compressors.size()));
   std::vector<TransferChoice> out;
   for (const auto& algorithm : algorithms)
     for (const auto& compressor : compressors)

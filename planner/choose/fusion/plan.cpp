@@ -8,16 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/choose/fusion.hpp"
+#include "planner/job/names.hpp"
 #include "planner/pipeline/pipeline.hpp"
 #include "planner/plan/plan_file.hpp"
 
 namespace planner {
 namespace {
-
-const std::string& tensor_name(const Workload& workload, std::uint32_t gradient) {
-  const Gradient& at = workload.gradients[gradient];
-  return workload.profile->layers[at.layer].tensors[at.tensor].name;
-}
 
 /// A position in the profile's gradients.
 struct Place {

@@ -124,9 +124,20 @@ Emission emit_deepspeed(const EmitRequest& request) {
     report.note(fmt::format("Stage 2 {} in each of the {} micro-batches; stage 1 {} in the last.",
                             stage == 2 ? "reduces" : "would reduce", request.accumulation_steps,
                             stage == 2 ? "would" : "does"));
-  return emit_one_number(report, {.key = "reduce_bucket_size",
-                                  .rule = rule(request.workload, report.behaviour(), request.types),
-                                  .text = [&](std::int64_t number) { return text(number, stage, request); }});
+  const Sizes elements = gradient_elements(request.workload);
+  return emit_one_number(
+      report, {.key = "reduce_bucket_size",
+               .rule = rule(request.workload, report.behaviour(), request.types),
+               .text = [&](std::int64_t number) {
+                 const auto cut =
+                     std::ranges::count_if(elements, [&](std::int64_t each) { return each > number; });
+                 if (cut > 0)
+                   report.note(fmt::format(
+                       "{} of the {} gradients {} larger than that bucket: DeepSpeed cuts {}, and "
+                       "the price and the groups are those of whole ones.",
+                       cut, elements.size(), cut == 1 ? "is" : "are", cut == 1 ? "it" : "them"));
+                 return text(number, stage, request);
+               }});
 }
 
 }  // namespace

@@ -26,27 +26,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// As sharded, while the last group of backward is not gathered again.
-const Pipeline& keeping_last_group() {
-  static const Pipeline kept = [] {
-    Pipeline out = pipeline("sharded");
-    out.program = [](std::uint32_t groups, const PipelineOptions& options) {
-      Program program = pipeline("sharded").program(groups, options);
-      std::erase_if(program.ops,
-                    [&](const Op& op) { return op.issue == Issue::backward && op.group == groups - 1; });
-      return program;
-    };
-    return out;
-  }();
-  return kept;
-}
-
-/// Whether the group that forward begins with is that of the model's output, too.
-bool shares_ends(const Workload& workload) {
-  const std::optional<Tied> shared = tied(workload);
-  return shared && shared->is_last(workload);
-}
-
 /// How backward goes on, and what becomes of a group's share.
 std::string words_of_scatters(const PipelineOptions& options, bool is_hybrid) {
   const std::uint32_t scatters = options.scatters_in_flight.value_or(1);
@@ -88,9 +67,9 @@ Behaviour behaves(const PlanFile& plan, const Workload& workload) {
   options.scatters_in_flight = std::max(kOne, options.scatters_in_flight.value_or(kOne));
   options.pads_tensors = true;
   options.gathers_early = true;
-  const bool keeps_last = shares_ends(workload);
-  std::string priced = words(is_sharded, keeps_last, options, is_hybrid(plan, options));
-  return {.pipeline = keeps_last ? &keeping_last_group() : &pipeline("sharded"),
+  options.keeps_tied = true;
+  std::string priced = words(is_sharded, shares_ends(workload), options, is_hybrid(plan, options));
+  return {.pipeline = &pipeline("sharded"),
           .options = std::move(options),
           .compresses = false,
           .gathers_at_once = false,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/emit/emitters/report.hpp"
+#include "planner/job/tied.hpp"
 
 namespace planner {
 
@@ -18,21 +19,6 @@ struct Wrap {
   std::vector<std::string> modules;  ///< in forward order; "" is the model itself
   std::size_t group = 0;             ///< in backward order
 };
-
-/// Modules that compute with the weight of an embedding and so belong into its group. A profile shows them as
-/// layers without a weight: a linear one, if there is a single one, and embeddings.
-struct Tied {
-  std::uint32_t weight = 0;          ///< the embedding's gradient
-  std::string owner;                 ///< its module
-  std::vector<std::string> modules;  ///< the others, in forward order
-  /// Other gradients of these modules. They travel with the weight, and are counted to their neighbours.
-  std::vector<std::uint32_t> carried;
-
-  /// Whether backward comes to the weight's module last, where forward began.
-  bool is_last(const Workload& workload) const;
-};
-
-std::optional<Tied> tied(const Workload& workload);
 
 /// Whether a sharding of PyTorch with parameters of float32 needs a policy for the types of collectives.
 inline bool needs_policy(const EmitRequest& request) {

@@ -10,7 +10,8 @@ Emission emit_one_number(Report& report, const OneNumber& framework) {
   const Groups groups = framework.rule(number).groups;
   report.made(groups);
   report.note(fmt::format("{} = {} is {}.", framework.key, number, Report::tried_text(best)));
-  return {.text = report.heading() + framework.text(number) + report.remarks(),
+  const std::string lines = framework.text(number);  // which may add remarks
+  return {.text = report.heading() + lines + report.remarks(),
           .json = report.json({{"groups", sizes_json(report.request().workload, groups)},
                                {"best_single_cap", report.best_cost(framework.key, number, best)}})};
 }

@@ -62,11 +62,6 @@ std::string why_differs(const Workload& workload, const Groups& planned, std::si
 
 }  // namespace
 
-const std::string& tensor_name(const Workload& workload, std::uint32_t gradient) {
-  const Gradient& at = workload.gradients[gradient];
-  return workload.profile->layers[at.layer].tensors[at.tensor].name;
-}
-
 std::vector<std::string> tensor_names(const Workload& workload, const Group& group) {
   std::vector<std::string> out;
   for (std::uint32_t i = group.begin; i < group.end; ++i) out.push_back(tensor_name(workload, i));

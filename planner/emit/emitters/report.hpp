@@ -12,10 +12,10 @@
 
 #include "planner/emit/emit.hpp"
 #include "planner/emit/emitters/caps.hpp"
+#include "planner/job/names.hpp"
 
 namespace planner {
 
-const std::string& tensor_name(const Workload& workload, std::uint32_t gradient);
 std::vector<std::string> tensor_names(const Workload& workload, const Group& group);
 
 Sizes gradient_bytes(const Workload& workload);

@@ -29,10 +29,8 @@ std::int64_t size_of(const json& object, const char* key) {
   return out >= 0 && out <= core::kMaxWorkers ? out : 0;
 }
 
-/// "[0, 1, 2, 3]"; nothing if the list is shortened ("...") or no list.
-std::vector<std::int64_t> ranks_in(const std::string& text) {
-  if (text.find("...") != std::string::npos) return {};
-  const json list = json::parse(text, nullptr, false);
+/// Nothing if it is no list of integers.
+std::vector<std::int64_t> ranks_in(const json& list) {
   std::vector<std::int64_t> out;
   if (!list.is_array()) return out;
   for (const json& each : list) {
@@ -41,6 +39,12 @@ std::vector<std::int64_t> ranks_in(const std::string& text) {
   }
   std::sort(out.begin(), out.end());
   return out;
+}
+
+/// "[0, 1, 2, 3]"; nothing if the list is shortened ("...") or no list.
+std::vector<std::int64_t> ranks_in(const std::string& text) {
+  if (text.find("...") != std::string::npos) return {};
+  return ranks_in(json::parse(text, nullptr, false));
 }
 
 /// The process groups that a trace lists, by name.
@@ -53,7 +57,7 @@ std::map<std::string, ProcessGroup> listed_groups(const Trace& trace) {
     ProcessGroup group = {.description = text_of(each, "pg_desc"),
                           .size = std::max(size_of(each, "pg_size"), size_of(each, "group_size"))};
     if (const auto ranks = each.find("ranks"); ranks != each.end())
-      group.members = ranks_in(ranks->is_string() ? ranks->get<std::string>() : ranks->dump());
+      group.members = ranks->is_string() ? ranks_in(ranks->get<std::string>()) : ranks_in(*ranks);
     out[text_of(each, "pg_name")] = std::move(group);
   }
   return out;
@@ -89,19 +93,25 @@ ProcessGroup ProcessGroups::group_of(const Collective& collective) const {
   return out;
 }
 
+void ProcessGroups::refuse_members(std::size_t most) const {
+  throw core::InputError(
+      fmt::format("{}: /traceEvents: expected process groups of at most {} members in all, got more",
+                  core::one_line(trace_.path), most));
+}
+
 std::uint32_t ProcessGroups::index_of(ProcessGroup group) {
-  for (std::size_t i = 0; i < found_.size(); ++i) {
-    ProcessGroup& known = found_[i];
-    if (known.name != group.name || known.stream != group.stream || known.members != group.members) continue;
-    known.size = std::max(known.size, group.size);
-    return static_cast<std::uint32_t>(i);
+  constexpr std::size_t kMaxDescribed = 500'000'000;  // in all descriptions of groups: seconds
+  described_ += group.members.size();
+  if (described_ > kMaxDescribed) refuse_members(kMaxDescribed);
+  const auto [place, is_new] = places_.try_emplace({group.name, group.stream, group.members},
+                                                   static_cast<std::uint32_t>(found_.size()));
+  if (!is_new) {
+    found_[place->second].size = std::max(found_[place->second].size, group.size);
+    return place->second;
   }
   constexpr std::size_t kMaxMembers = 10'000'000;  // in all groups
   members_ += group.members.size();
-  if (members_ > kMaxMembers)
-    throw core::InputError(
-        fmt::format("{}: /traceEvents: expected process groups of at most {} members in all, got more",
-                    core::one_line(trace_.path), kMaxMembers));
+  if (members_ > kMaxMembers) refuse_members(kMaxMembers);
   found_.push_back(std::move(group));
   return static_cast<std::uint32_t>(found_.size() - 1);
 }

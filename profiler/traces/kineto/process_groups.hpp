@@ -33,12 +33,16 @@ class ProcessGroups {
 
   ProcessGroup group_of(const Collective& collective) const;
   std::uint32_t index_of(ProcessGroup group);
+  [[noreturn]] void refuse_members(std::size_t most) const;
 
   const Trace& trace_;
   std::map<std::string, ProcessGroup> listed_;
   std::map<Said, std::uint32_t> known_;
   std::vector<ProcessGroup> found_;
-  std::size_t members_ = 0;  ///< of all found groups
+  /// By name, stream and members.
+  std::map<std::tuple<std::string, std::int64_t, std::vector<std::int64_t>>, std::uint32_t> places_;
+  std::size_t members_ = 0;    ///< of all found groups
+  std::size_t described_ = 0;  ///< members in all descriptions of groups
 };
 
 /// Returns "7 (mesh_dp)", or "stream 0" for the first group without a name.

@@ -29,6 +29,7 @@ constexpr std::int64_t kNsPerUs = 1000;
 constexpr std::size_t kMaxKept = 4'000'000;
 constexpr std::size_t kMaxTextBytes = std::size_t{128} << 20U;
 constexpr std::size_t kMaxShapes = std::size_t{1} << 20U;
+constexpr std::size_t kMaxRanks = std::size_t{16} << 20U;
 
 /// The event that is being read.
 struct Event {
@@ -93,7 +94,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     } else if (in_devices_ && key_ == "name" && trace_->device.empty()) {
       trace_->device = value;
     } else if (is_groups()) {
-      trace_->groups_json = value;  // some versions write the list as text
+      add_to_groups(value);  // some versions write the list as text
       return scalar();
     }
     return groups_depth_ == 0 ? scalar() : scalar(nlohmann::json(value).dump());
@@ -200,7 +201,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       trace_->groups_json.clear();
       groups_depth_ = depth_;
     }
-    trace_->groups_json += bracket;
+    add_to_groups(std::string_view(&bracket, 1));
   }
   void end_of_groups(char bracket) {
     if (groups_depth_ == 0) return;
@@ -277,6 +278,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     }
     if (is_list_of_ranks() && event_.group_ranks.starts_with('[')) {
       event_.group_ranks += fmt::format("{},", value);
+      if (event_.group_ranks.size() > kMaxRanks) refuse("Process Group Ranks of at most 16 MiB", "more");
     } else if (depth_ == arguments_depth_) {
       argument(value);
     } else if (depth_ == event_depth_) {

@@ -85,6 +85,7 @@ std::int64_t elements_of(const json& shapes) {
   for (const json& each : shapes) {
     const std::int64_t value = whole ? each.get<std::int64_t>() : elements_of(each);
     if (value < 0 || value > core::kMaxElements) return 0;
+    if (whole && value > 0 && out > core::kMaxElements / value) return 0;
     out = whole ? out * value : out + value;
     if (out > core::kMaxElements) return 0;
   }

@@ -84,6 +84,11 @@ class Groups {
     const std::string alone = members.empty() ? fmt::to_string(job_.ranks[rank].rank) : "";
     const auto key = std::tuple(name, members, alone);
     const auto [found, is_new] = known_.try_emplace(key, job_.groups.size());
+    constexpr std::size_t kMaxMembers = 10'000'000;  // in all groups
+    if (is_new && (members_ += members.size()) > kMaxMembers)
+      throw core::InputError(
+          fmt::format("{}: /traceEvents: expected process groups of at most {} members in all, got more",
+                      core::one_line(job_.ranks[rank].path), kMaxMembers));
     if (is_new)
       job_.groups.push_back({.name = name,
                              .description = local.description,
@@ -119,6 +124,7 @@ class Groups {
   Job& job_;
   std::int64_t world_;
   std::vector<std::vector<std::string>> names_;  ///< of the groups of each rank
+  std::size_t members_ = 0;
   std::map<std::tuple<std::string, std::vector<std::int64_t>, std::string>, std::size_t> known_;
 };
 

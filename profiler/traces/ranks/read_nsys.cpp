@@ -137,6 +137,9 @@ struct Launch {
   std::int64_t thread = 0;
 };
 
+constexpr std::size_t kMaxPayload = 65'536;  // bytes; NCCL's have some hundred
+constexpr std::size_t kMaxLabel = 1000;      // bytes that are kept of a step's or a communicator's name
+
 /// An NVTX range of NCCL on a host thread.
 struct NcclRange {
   Span span;
@@ -249,14 +252,15 @@ class Export {
         fmt::format(
             "SELECT n.start, n.end, {}, n.globalTid, {}, {}, {} FROM NVTX_EVENTS n {} WHERE n.end IS NOT "
             "NULL",
-            name, optional("jsonText"),
-            columns.contains("jsonTextId") ? "(SELECT value FROM StringIds WHERE id = n.jsonTextId)" : "NULL",
-            optional("binaryData"), has_ids ? "LEFT JOIN StringIds s ON s.id = n.textId" : ""),
+            name, optional("jsonText"), columns.contains("jsonTextId") ? "j.value" : "NULL",
+            optional("binaryData"),
+            std::string(has_ids ? "LEFT JOIN StringIds s ON s.id = n.textId" : "") +
+                (columns.contains("jsonTextId") ? " LEFT JOIN StringIds j ON j.id = n.jsonTextId" : "")),
         [&](const Row& row) {
           const std::string text = row.text(2);
           if (!step_.empty() && text.rfind(step_, 0) == 0)
             steps_[process_of(row.integer(3))].push_back(
-                {.label = text.substr(step_.size()), .span = span(row)});
+                {.label = text.substr(step_.size(), kMaxLabel), .span = span(row)});
           if (text.rfind("nccl", 0) != 0 || text.rfind("ncclGroup", 0) == 0) return;
           NcclRange range = {.span = span(row), .kind = kind_of(text)};
           describe(row.is_null(4) ? row.text(5) : row.text(4), row.text(6), range);
@@ -274,6 +278,7 @@ class Export {
   /// The payload of NCCL's range, as JSON (`--include-json true`) or as bytes (`--include-blobs true`): the
   /// communicator in the first 8 bytes, then the size of the message.
   static void describe(const std::string& json, const std::string& bytes, NcclRange& range) {
+    if (json.size() > kMaxPayload) return;
     if (!json.empty()) {
       const nlohmann::json parsed = nlohmann::json::parse(json, nullptr, false);
       if (parsed.is_object())
@@ -282,7 +287,7 @@ class Export {
             range.bytes = static_cast<std::int64_t>(
                 std::min(value.get<std::uint64_t>(), static_cast<std::uint64_t>(core::kMaxBytes)));
           if (key.find("ommunicator") != std::string::npos && !value.is_structured())
-            range.communicator = value.dump();
+            range.communicator = value.dump().substr(0, kMaxLabel);
         }
       return;
     }

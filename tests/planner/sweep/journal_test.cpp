@@ -98,8 +98,11 @@ TEST_CASE("journal: one of another sweep is refused, saying what differs") {
   other.points = 11;
   CHECK(refusal(other, three_lines()) == start + "number of points");
   const std::string another_file = "j: /: expected the journal of a sweep, or no such file, got another file";
-  for (const char* text :
-       {"a,b\n1,2\n", "{}\n", "[]\n", "notes", "\n", "{\"format\": \"fusewise.sweep_journal\"}\n"}) {
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  for (const std::string& text :
+       std::vector<std::string>{"a,b\n1,2\n", "{}\n", "[]\n", "notes", "\n",
+                                "{\"format\": \"fusewise.sweep_journal\"}\n", "{\"format\": " + deep + "}\n",
+                                R"({"format": "fusewise.sweep_journal", "inputs": {"a": )" + deep + "}}\n"}) {
     CAPTURE(text);
     CHECK(refusal(identity(), text) == another_file);
   }

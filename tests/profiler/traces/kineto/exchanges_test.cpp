@@ -155,6 +155,15 @@ TEST_CASE("exchanges: groups of the same name and other members, and streams wit
   CHECK(title(uses.groups, 3) == "stream 1");
 }
 
+TEST_CASE("exchanges: ranks of a listed process group that are nested lists are not taken, however deep") {
+  Made made;
+  constexpr std::size_t kDeep = 200'000;
+  made.trace.groups_json =
+      R"([{"pg_name": "tp", "ranks": )" + std::string(kDeep, '[') + std::string(kDeep, ']') + "}]";
+  made.add({"allreduce", "tp", 10, kHook});
+  CHECK(find_uses(made.trace, made.all).groups.at(0).members.empty());
+}
+
 TEST_CASE("exchanges: process groups that say that they have many members in all are refused") {
   Made made;
   for (std::int64_t i = 0; i < 11; ++i) {

@@ -1,0 +1,19 @@
+#include "planner/job/names.hpp"
+
+#include <cstddef>
+
+namespace planner {
+
+const std::string& tensor_name(const Workload& workload, std::uint32_t gradient) {
+  const Gradient& at = workload.gradients[gradient];
+  return workload.profile->layers[at.layer].tensors[at.tensor].name;
+}
+
+std::string module_of(const Workload& workload, std::uint32_t gradient) {
+  const std::string& name = tensor_name(workload, gradient);
+  if (name == workload.profile->layers[workload.gradients[gradient].layer].name) return name;
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+}  // namespace planner

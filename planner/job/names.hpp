@@ -1,0 +1,18 @@
+// Names of a job's tensors, and of the modules that own them.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "planner/job/workload.hpp"
+
+namespace planner {
+
+const std::string& tensor_name(const Workload& workload, std::uint32_t gradient);
+
+/// The module that owns a tensor: the tensor's name without its last part. In a profile of whole layers the
+/// only tensor has the layer's name, which then is the module.
+std::string module_of(const Workload& workload, std::uint32_t gradient);
+
+}  // namespace planner
