@@ -84,8 +84,9 @@ struct Target {
   /// Returns its behaviour under this plan of the workload: the nearest to the plan's pipeline that the
   /// framework can do.
   Behaviour (*behaves)(const PlanFile& plan, const Workload& workload);
-  std::vector<std::string_view> verified;  ///< what was compared with which release
-  std::vector<std::string_view> does_not;  ///< what a user might expect of it, and it does not do
+  std::vector<std::string_view> verified = {};   ///< what was run with which release, and compared
+  std::vector<std::string_view> read_only = {};  ///< what its code or its documents say, and was not run
+  std::vector<std::string_view> does_not = {};   ///< what a user might expect of it, and it does not do
   Forms forms = Forms::any;
   /// Forms::one_number: the rule by which a number makes groups.
   CapRule (*rule)(const Workload& workload, const Behaviour& behaviour, const DataTypes& types) = nullptr;

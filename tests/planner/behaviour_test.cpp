@@ -375,10 +375,10 @@ TEST_CASE("behaviour: caps count the bytes of the gradients that DDP and Horovod
 }
 
 TEST_CASE("behaviour: one number counts the bytes of the gradients that are held, too") {
-  // 6 MiB and 6 MiB of bfloat16: one bucket of 12 MiB where they are held as bfloat16, at a cap above 6 MiB;
-  // as float32 they are two up to 12 MiB.
-  core::Profile profile = support::profile_of({{.forward_us = 1, .backward_us = 1, .elements = {3 << 20}},
-                                               {.forward_us = 1, .backward_us = 1, .elements = {3 << 20}}});
+  // 30 MiB and 30 MiB of bfloat16: one bucket of 60 MiB where they are held as bfloat16, at a cap above 30
+  // MiB; as float32 they are two up to 60 MiB. Of the caps from there to twice as much the roundest is taken.
+  core::Profile profile = support::profile_of({{.forward_us = 1, .backward_us = 1, .elements = {15 << 20}},
+                                               {.forward_us = 1, .backward_us = 1, .elements = {15 << 20}}});
   profile.dtype = core::Dtype::bfloat16;
   for (const bool is_wide : {false, true}) {
     CAPTURE(is_wide);
@@ -387,8 +387,11 @@ TEST_CASE("behaviour: one number counts the bytes of the gradients that are held
     const Scene scene(profile, support::pair_of(5000, 1e-9), 2, conditions);  // one group is best
     const ordered_json json = Planned(scene, {{.begin = 0, .end = 2}}, R"("wfbp")").emit("trainers").json;
     CHECK(json["best_single_cap"]["groups"] == 1);
-    CHECK(json["best_single_cap"]["bucket_cap_mb"] == (is_wide ? 13 : 7));
+    CHECK(json["best_single_cap"]["bucket_cap_mb"] == (is_wide ? 100 : 40));
   }
+  const Scene small(support::gradients_of({{100, 6 << 20}, {100, 6 << 20}}), support::pair_of(5000, 1e-9));
+  const ordered_json json = Planned(small, {{.begin = 0, .end = 2}}, R"("wfbp")").emit("trainers").json;
+  CHECK(json["best_single_cap"]["bucket_cap_mb"] == 25);  // the default, which makes the same groups
 }
 
 TEST_CASE("behaviour: Megatron-LM and DeepSpeed are told in which type gradients are reduced") {

@@ -131,7 +131,7 @@ optimizer = hvd.DistributedOptimizer(
 # These times are without a cycle; with groups on Horovod's own ticks of 1 ms:
 # 3 groups, 1960.4 us per iteration: loses 800.0 us (68.94 %)
 # Priced: one all-reduce for each group, under backward, at the tick after its last gradient.
-# Verified: by reading Horovod at 2626dc87, not by running it.
+# Read, not run: Horovod at 2626dc87.
 # Does not compress, unless DistributedOptimizer is given compression=hvd.Compression.fp16.
 )raw");
   CHECK(json_of(planned, "horovod") == R"raw({
@@ -161,7 +161,8 @@ optimizer = hvd.DistributedOptimizer(
   "differs": [],
   "notes": [],
   "priced_as": "one all-reduce for each group, under backward, at the tick after its last gradient",
-  "verified": ["by reading Horovod at 2626dc87, not by running it."],
+  "verified": [],
+  "read_only": ["Horovod at 2626dc87."],
   "does_not": ["compress, unless DistributedOptimizer is given compression=hvd.Compression.fp16."]
 }
 )raw");
@@ -190,7 +191,8 @@ ds_config = {
 # Priced: a bucket is all-reduced when the first gradient of the next one is there, and backward
 # then waits for the bucket before it; one all-gather of all parameters follows the step.
 # Verified: DeepSpeed 0.19.8 ran these collectives, when and in the micro-batch that is said, read
-# back from two ranks on CPUs; what waits for what on a GPU by reading 0.19.6 (edaa7221).
+# back from two ranks on CPUs.
+# Read, not run: what waits for what on a GPU, in 0.19.6 (edaa7221).
 # Does not reduce-scatter gradients, unless "use_multi_rank_bucket_allreduce" is False: then it
 # reduces each owner's part by itself, which is not priced.
 # Does not use allgather_bucket_size where PyTorch has all_gather_into_tensor (1.13 or later).
@@ -224,8 +226,9 @@ ds_config = {
   ],
   "priced_as": "a bucket is all-reduced when the first gradient of the next one is there, and backward then waits for the bucket before it; one all-gather of all parameters follows the step",
   "verified": [
-    "DeepSpeed 0.19.8 ran these collectives, when and in the micro-batch that is said, read back from two ranks on CPUs; what waits for what on a GPU by reading 0.19.6 (edaa7221)."
+    "DeepSpeed 0.19.8 ran these collectives, when and in the micro-batch that is said, read back from two ranks on CPUs."
   ],
+  "read_only": ["what waits for what on a GPU, in 0.19.6 (edaa7221)."],
   "does_not": [
     "reduce-scatter gradients, unless \"use_multi_rank_bucket_allreduce\" is False: then it reduces each owner's part by itself, which is not priced.",
     "use allgather_bucket_size where PyTorch has all_gather_into_tensor (1.13 or later).",
@@ -253,7 +256,8 @@ TEST_CASE("emit: Megatron-LM, to the letter") {
 # ddp_bucket_size = 1000000 is the best of the 8 groupings that one number can make.
 # Priced: one all-reduce for each bucket, under backward.
 # Verified: megatron-core 0.16.1 made the buckets, and ran these collectives when it is said, on a
-# CPU; streams and options by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d.
+# CPU.
+# Read, not run: streams and options, of Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d.
 # Does not have buckets in any pipeline stage but the first.
 # Does not reduce gradients of a bfloat16 job in bfloat16 without --grad-reduce-in-bf16.
 # Does not keep tied embeddings in the buckets of others with the distributed optimizer.
@@ -282,9 +286,8 @@ TEST_CASE("emit: Megatron-LM, to the letter") {
     "ddp_bucket_size = 1000000 is the best of the 8 groupings that one number can make."
   ],
   "priced_as": "one all-reduce for each bucket, under backward",
-  "verified": [
-    "megatron-core 0.16.1 made the buckets, and ran these collectives when it is said, on a CPU; streams and options by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d."
-  ],
+  "verified": ["megatron-core 0.16.1 made the buckets, and ran these collectives when it is said, on a CPU."],
+  "read_only": ["streams and options, of Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d."],
   "does_not": [
     "have buckets in any pipeline stage but the first.",
     "reduce gradients of a bfloat16 job in bfloat16 without --grad-reduce-in-bf16.",

@@ -53,7 +53,8 @@ const Target& target() {
       .behaves = behaves,
       .verified =
           {"PyTorch 1.13 and 2.13 made the buckets and, with fp16, sent them in half the bytes; 2.13, with "
-           "PowerSGD and one bucket, sent what is priced; bf16 by reading, as it needs NCCL 2.10 or later."},
+           "PowerSGD and one bucket, sent what is priced."},
+      .read_only = {"the hook of bf16, which needs NCCL 2.10 or later."},
       .does_not =
           {"compress some buckets and others not.",
            "have hooks for other compressors than fp16, bf16 and PowerSGD.",

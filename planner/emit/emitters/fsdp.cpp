@@ -85,6 +85,8 @@ const Target& target() {
           {"PyTorch 2.13 made such groups, and their collectives ran in this order and in these types, read "
            "back from two ranks over Gloo, and from four in two shard groups.",
            "By what its streams wait for, recorded on those four, every task begins as priced."},
+      .read_only = {"streams of a GPU: those of CPUs, which do nothing, were replaced by ones that record "
+                    "waits."},
       .does_not = {"split the parameters that one module owns.",
                    "all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's "
                    "pipeline.",
@@ -330,8 +332,6 @@ void add_notes(Report& report, const ModuleGroups& made) {
       report.note_of_job(
           "Meshes of experts made these groups on four ranks over Gloo, without the factor of gradients.");
   }
-  report.read_only(
-      "streams of a GPU: those of CPUs, which do nothing, were replaced by ones that record waits.");
   const PlanFile& plan = report.request().plan;
   if (plan.pipeline == "sharded" && plan.options.prefetch == 0U)
     report.note("FSDP gathers one group ahead; the plan gathers none.");

@@ -61,8 +61,9 @@ const Target& target() {
       .framework = "TorchInductor",
       .behaves = behaves,
       .verified = {"PyTorch 2.13 compiled a model on a CPU under these lines: the collectives of its graphs, "
-                   "their order and waits; what waits for what on a GPU by reading.",
+                   "their order and waits.",
                    "PyTorch 2.13 took the estimates of its own nodes of functional collectives."},
+      .read_only = {"what waits for what on a GPU."},
       .does_not = {"split the parameters that one module owns.",
                    "shard: the model needs a sharding whose collectives are traced, such as torchtitan's "
                    "SimpleFSDP; those of fully_shard() are not, as its hooks disable the compiler (2.13).",

@@ -94,8 +94,8 @@ const Target& target() {
       .framework = "Megatron-LM",
       .behaves = behaves,
       .verified = {"megatron-core 0.16.1 made the buckets, and ran these collectives when it is said, on a "
-                   "CPU; streams "
-                   "and options by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d."},
+                   "CPU."},
+      .read_only = {"streams and options, of Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d."},
       .does_not = {"have buckets in any pipeline stage but the first.",
                    "reduce gradients of a bfloat16 job in bfloat16 without --grad-reduce-in-bf16.",
                    "keep tied embeddings in the buckets of others with the distributed optimizer."},

@@ -224,7 +224,8 @@ std::vector<std::string> Report::closing() const {
   out.push_back(comment(fmt::format("Priced: {}.", behaviour_.words)));
   for (const std::string_view text : target_.verified)
     out.push_back(comment(fmt::format("Verified: {}", text)));
-  for (const std::string& text : read_only_) out.push_back(comment(fmt::format("Read, not run: {}", text)));
+  for (const std::string_view text : target_.read_only)
+    out.push_back(comment(fmt::format("Read, not run: {}", text)));
   for (const std::string_view text : target_.does_not)
     out.push_back(comment(fmt::format("Does not {}", text)));
   return out;
@@ -243,7 +244,7 @@ ordered_json Report::json(const ordered_json& specific) const {
   for (const std::string& note : notes_of_job_) out["notes"].push_back(note);
   out["priced_as"] = behaviour_.words;
   out["verified"] = target_.verified;
-  if (!read_only_.empty()) out["read_only"] = read_only_;
+  if (!target_.read_only.empty()) out["read_only"] = target_.read_only;
   out["does_not"] = target_.does_not;
   return out;
 }

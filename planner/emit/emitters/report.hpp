@@ -68,7 +68,6 @@ class Report {
 
   void note(std::string_view text) { notes_.emplace_back(text); }
   /// Says of a part of what is written that it was read in the framework's source, and not run.
-  void read_only(std::string_view text) { read_only_.emplace_back(text); }
   /// The same as note() for what holds for all plans of the job.
   void note_of_job(std::string_view text) { notes_of_job_.emplace_back(text); }
 
@@ -92,7 +91,6 @@ class Report {
   bool reproduced_ = false;
   nlohmann::ordered_json makes_;
   nlohmann::ordered_json differs_ = nlohmann::ordered_json::array();
-  std::vector<std::string> read_only_;
   std::vector<std::string> notes_;
   std::vector<std::string> notes_of_job_;
 };

@@ -13,6 +13,7 @@ namespace planner {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kDefaultMib = 25;  // of PyTorch, accelerate and transformers
 
 Behaviour behaves(const PlanFile& /*plan*/, const Workload& /*workload*/) {
   return all_reduces("one all-reduce for each bucket of DistributedDataParallel, under backward");
@@ -33,8 +34,10 @@ const Target& target() {
       .name = "trainers",
       .framework = "accelerate, transformers, Lightning",
       .behaves = behaves,
-      .verified =
-          {"by the buckets that PyTorch 2.13 made of one number (--emit ddp); the options by reading."},
+      .verified = {"PyTorch 2.13 made the buckets of one number (--emit ddp)."},
+      .read_only =
+          {"the options, of accelerate 1.15, transformers 5.24 and Lightning 2.6, which pass the number "
+           "to DistributedDataParallel."},
       .does_not = {"take a list of caps.",
                    "apply the number to the first bucket before PyTorch pull request 121640: "
                    "there it holds 1 MiB."},
@@ -49,8 +52,12 @@ Emission emit_trainers(const EmitRequest& request) {
   const GradientTypes types = gradient_types(request.types, dtype);
   const BestCap best = best_cap(rule(request.workload, report.behaviour(), request.types),
                                 [&](const Groups& groups) { return report.iteration_us(groups); });
+  const std::int64_t most = best.max > 0 ? best.max : std::max(2 * best.min, kDefaultMib);
+  const bool is_default = best.min <= kDefaultMib && kDefaultMib <= most;
+  const std::int64_t number = is_default ? kDefaultMib : roundest(best.min, most, 10);
   report.made(best.groups);
-  report.note(fmt::format("{} MiB is {}.", best.min, Report::tried_text(best)));
+  report.note(
+      fmt::format("{} MiB{} is {}.", number, is_default ? ", the default," : "", Report::tried_text(best)));
   if (const std::string note = types_note("DistributedDataParallel", types, dtype); !note.empty())
     report.note(note);
   if (types.converts())
@@ -66,10 +73,10 @@ Emission emit_trainers(const EmitRequest& request) {
                           "Accelerator(kwargs_handlers=[DistributedDataParallelKwargs(bucket_cap_mb={0})])\n"
                           "# Lightning:\n"
                           "Trainer(..., strategy=DDPStrategy(bucket_cap_mb={0}))\n",
-                          best.min) +
+                          number) +
               report.remarks(),
       .json = report.json({{"groups", sizes_json(request.workload, best.groups)},
-                           {"best_single_cap", report.best_cost("bucket_cap_mb", best.min, best)}})};
+                           {"best_single_cap", report.best_cost("bucket_cap_mb", number, best)}})};
 }
 
 }  // namespace
