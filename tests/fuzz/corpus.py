@@ -116,8 +116,8 @@ EXECUTION_TRACE = json.dumps({"schema": "1.1.0-chakra.0.0.4", "nodes": [
                {"name": "dtype", "type": "string", "value": "Float"}, {"name": "pg_size", "type": "uint64", "value": 2}]}]}).encode()
 
 
-def nsys_export():
-    """The tables of Nsight Systems' SQLite export that are read."""
+def nsys_export(with_ids):
+    """The tables of Nsight Systems' SQLite export that are read; payloads are texts, or ids of texts."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "e.sqlite"
         database = sqlite3.connect(path)
@@ -131,6 +131,11 @@ def nsys_export():
             INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (10, 15, 5, 2), (20, 25, 5, 3);
             CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, text TEXT, textId INTEGER, globalTid INTEGER, jsonText TEXT);
             INSERT INTO NVTX_EVENTS VALUES (9, 16, NULL, 3, 5, '{"Message size [bytes]": 4096}');""")
+        if with_ids:
+            database.executescript("""
+                ALTER TABLE NVTX_EVENTS ADD COLUMN jsonTextId INTEGER; INSERT INTO StringIds SELECT 4, jsonText FROM NVTX_EVENTS;
+                UPDATE NVTX_EVENTS SET jsonText = NULL, jsonTextId = 4;""")
+        database.commit()
         database.close()
         return path.read_bytes()
 
@@ -337,7 +342,14 @@ class Corpus:
                  {**RANKS, **self.inputs})
         self.add(["import", "et.json"], {"et.json": EXECUTION_TRACE})
         self.add(["import", "et.json.gz", "--json"], {"et.json.gz": gzip.compress(EXECUTION_TRACE, mtime=0)})
-        self.add(["import", "e.sqlite"], {"e.sqlite": nsys_export()})
+        for with_ids in (False, True):
+            self.add(["import", "e.sqlite"], {"e.sqlite": nsys_export(with_ids)})
+        groups = {"distributedInfo": {"rank": 0, "world_size": 4, "pg_config": json.dumps([{"pg_name": "0", "ranks": [0, 1, 2, 3]}])},
+                  "traceEvents": json.loads(nccl)}
+        for event in groups["traceEvents"]:
+            if "Collective name" in event.get("args", {}):
+                event["args"].update({"Process Group Name": "0", "Process Group Ranks": [0, 1, 2, 3]})
+        self.add(["import", "t.json", "--json"], {"t.json": text_of(groups)})
 
     def results(self):
         """Results of earlier runs, and what an interrupted sweep left."""

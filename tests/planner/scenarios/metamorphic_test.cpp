@@ -253,7 +253,7 @@ std::vector<std::string> rows(const sweep::Sweep& sweep, int threads) {
 }
 
 TEST_CASE("metamorphic: the number of threads changes nothing") {
-  for (std::uint32_t seed = 0; seed < support::seeds(60); ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(200); ++seed) {
     CAPTURE(seed);
     ExactScenario random(seed);
     ordered_json scenario = random.make();
