@@ -187,6 +187,23 @@ def check_units():
     print("units of FSDP2 cost what their parts do, and only CPUs are timed")
 
 
+def check_rising():
+    """Times of collectives that fall with the size are pooled: their mean stays, and they no longer fall."""
+    check("falling times", network._rising([[1, 5.0], [2, 3.0], [4, 4.0], [8, 9.0]]), [[1, 4.0], [2, 4.0], [4, 4.0], [8, 9.0]])
+    rng = random.Random(3)
+    for _ in range(200):
+        curve = [[1 << i, rng.uniform(1, 9)] for i in range(rng.randint(1, 8))]
+        times = [us for _, us in network._rising(curve)]
+        check("rising", times, sorted(times))
+        # The same by its definition: of all averages of runs that begin before, the greatest of the least that end behind.
+        raw = [us for _, us in curve]
+        mean = lambda a, b: sum(raw[a:b + 1]) / (b - a + 1)  # noqa: E731
+        for i, us in enumerate(times):
+            wanted = max(min(mean(a, b) for b in range(i, len(raw))) for a in range(i + 1))
+            check("near the least squares", abs(us - wanted) < 1e-9, True)
+    print("times that fall with the size are pooled")
+
+
 def check_small():
     """What small all-reduces add to large ones stands for all small sizes, but no size is faster than the link, or slower than a larger one."""
     curve = [[4096, 50.0], [65536, 900.0], [262144, 1000.0], [1048576, 4194.304]]
@@ -409,6 +426,7 @@ def main():
         check_page(folder)
     os.environ["FUSEWISE_PROGRAM"] = program
     check_units()
+    check_rising()
     check_small()
     with tempfile.TemporaryDirectory() as folder:
         check_lines(folder)

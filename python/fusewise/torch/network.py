@@ -13,7 +13,7 @@ _SMALL = 2**16  # up to this size startup counts more than bytes
 _MATRIX = 256  # rows; its square takes about as long as a small layer
 _QUEUED_BYTES = 4 * 2**20
 _IN_A_ROW = 3  # how many collectives of a large size are timed together
-_TURNS = 2
+_TURNS = 3
 _ENOUGH_S = 1.0  # for one size, where it takes longer than the fewest repetitions
 
 
@@ -92,7 +92,10 @@ def all_reduce_curve(group: Group, most_bytes: int, dtype: torch.dtype = torch.f
 def with_small(curve: Sequence[Sequence[float]], small_us: float) -> list[list[float]]:
     """The curve of a job in which an all-reduce of little size adds this time to large ones; no size is faster than the link."""
     per_byte = curve[-1][1] / curve[-1][0]
-    return _rising([[size, max(small_us, size * per_byte) if size <= _SMALL else us] for size, us in curve])
+    out = [[size, max(small_us, size * per_byte) if size <= _SMALL else us] for size, us in curve]
+    for place in reversed(range(len(out) - 1)):  # no size takes longer than the next
+        out[place][1] = min(out[place][1], out[place + 1][1])
+    return out
 
 
 def _together(size: int) -> int:
@@ -110,7 +113,7 @@ def sharding_curves(group: Group, most_bytes: int) -> dict[str, list[list[float]
     computing comes before it, which has taken the processor from the backend's threads. Nothing else joins the ranks: over Gloo an
     all-gather ends earlier on one rank than on another, and the next one, which begins so much earlier there, then takes up to half
     as long again, until a reduce-scatter ends on all ranks at once. So all-gathers are timed as in an iteration: some in a row, and some each
-    before a reduce-scatter. All sizes are timed in turns, of which the fastest counts, as a machine may be slower for some seconds."""
+    before a reduce-scatter. All sizes are timed in turns, of which the median counts, as a machine may be slower for some seconds."""
     # The older names warn since PyTorch 2.13.
     all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
     reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
@@ -137,7 +140,7 @@ def sharding_curves(group: Group, most_bytes: int) -> dict[str, list[list[float]
     turns = [[timed(size) for size in sizes] for _ in range(_TURNS)]
     curves: dict[str, list[list[float]]] = {"all_gather": [], "reduce_scatter": []}
     for size, *of_turns in zip(sizes, *turns):
-        compute, scattering, both = map(min, zip(*of_turns))
+        compute, scattering, both = map(statistics.median, zip(*of_turns))
         scatter = max(0.0, scattering - compute)
         curves["all_gather"].append([size, max(0.0, both - 3 * compute - scatter) / 2])
         curves["reduce_scatter"].append([size, scatter])
@@ -154,8 +157,14 @@ def at(curve: Sequence[Sequence[float]], size: float) -> float:
     return low_us + (size - low) * (high_us - low_us) / (high - low)
 
 
-def _rising(curve: list[list[float]]) -> list[list[float]]:
-    """A larger message never takes less time: what does is the noise of the smaller one."""
-    for place in reversed(range(len(curve) - 1)):
-        curve[place][1] = min(curve[place][1], curve[place + 1][1])
-    return curve
+def _rising(curve: Sequence[Sequence[float]]) -> list[list[float]]:
+    """A larger message never takes less time: neighbours that seem to are noisy, and get their mean."""
+    pools: list[list[float]] = []  # mean, and how many
+    for _, us in curve:
+        pools.append([us, 1])
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            last_us, last = pools.pop()
+            us_before, before = pools[-1]
+            pools[-1] = [(us_before * before + last_us * last) / (before + last), before + last]
+    times = [us for us, count in pools for _ in range(int(count))]
+    return [[size, us] for (size, _), us in zip(curve, times)]
