@@ -5,7 +5,7 @@
     bench/compare.py build-before build        two builds in turn, so that both see the same noise: ratios of the medians
 
 Parts (simulation, plans, cupcake, sweeps, steps, messages, selections) limit what is run. Times are ratios to the reference task of
-the same run. --json writes everything for machines."""
+the same run. --json writes everything for machines. The exit code is 1 where a figure is beyond its bound, or slower than before."""
 import argparse
 import json
 import math
@@ -18,6 +18,7 @@ from pathlib import Path
 
 LINE = re.compile(r"^(?P<name>.+?)\s+(?P<ms>[\d.]+) ms\s+(?P<ratio>[\d.]+) x reference\s+(?P<mb>[\d.]+) MB(?P<rest>.*)$")
 BOUND = re.compile(r"bound ([\d.e+]+) (ms|MB)")
+FIGURE = re.compile(r"^(?P<name>.+?)\s{2,}(?P<value>[\d.]+) (?P<unit>a second|million/s|bytes|x nth_element)\b.*?bound (?P<bound>[\d.]+)")
 # What depends on the result rather than on the work is no part of a row's name.
 RESULT = re.compile(r": \d+ groups, front \d+|: \d+ messages")
 SIZE = re.compile(r"\d+(?= (?:tensors|ranks|tasks|workers)\b)")
@@ -38,23 +39,28 @@ def start_up_ms(program, arguments):
 
 
 def run(build, parts):
-    """{name: {"ratio": .., "ms": .., "mb": .., "bounds": {unit: ..}}} of one run."""
+    """{name: {"ratio": .., "ms": .., "mb": .., "bounds": {unit: ..}}} of one run, and {name: {"value": ..}} of other figures."""
     text = subprocess.run([build / "fusewise_bench", *parts], check=True, capture_output=True, text=True).stdout
     reference = float(re.search(r"([\d.]+) ms", text).group(1))
     rows = {}
+    figures = {}  # rates, memory and ratios, whose bound is a least for rates
     for line in text.splitlines():
+        if figure := FIGURE.match(line):
+            value, bound = float(figure["value"]), float(figure["bound"])
+            is_over = value < bound if figure["unit"] in ("a second", "million/s") else value > bound
+            figures[figure["name"]] = {"value": value, "unit": figure["unit"], "bound": bound, "over": is_over}
         found = LINE.match(line)
         if found:
             rows[RESULT.sub("", found["name"])] = {
                 "ms": float(found["ms"]), "ratio": float(found["ms"]) / reference, "mb": float(found["mb"]),
                 "bounds": {unit: float(value) for value, unit in BOUND.findall(found["rest"])}}
-    if not rows:
-        sys.exit(f"{build}/fusewise_bench: expected lines with 'x reference', got none")
+    if not rows and not figures:
+        sys.exit(f"{build}/fusewise_bench: expected lines with 'x reference' or a bound, got none")
     if not parts:
         for name, (arguments, bound) in START_UPS.items():
             ms = start_up_ms(build / "fusewise", arguments)
             rows[name] = {"ms": ms, "ratio": ms / reference, "mb": 0, "bounds": {"ms": bound}}
-    return rows
+    return rows, figures
 
 
 def medians(runs):
@@ -99,8 +105,9 @@ def main():
     for _ in range(options.repeat):
         for build, of in zip(builds, runs):
             of.append(run(build, options.part))
-    rows = [medians(of) for of in runs]
+    rows = [medians([rows for rows, _ in of]) for of in runs]
     last = rows[-1]
+    is_bad = False
     for name, row in last.items():
         line = f"{name:<92} {row['ms']:>10.3f} ms {row['ratio']:>9.3f} x reference {row['mb']:>9.2f} MB"
         for unit, bound in row["bounds"].items():
@@ -111,14 +118,21 @@ def main():
             noise = max(1.1, row["spread"], rows[0][name]["spread"])
             verdict = "slower" if row["of_first"] > noise else "faster" if row["of_first"] < 1 / noise else "alike"
             line += f"  {row['of_first']:.2f} x the first: {verdict}"
+            is_bad = is_bad or verdict == "slower"
+        is_bad = is_bad or bool(row["over"])
         print(line)
+    figures = runs[-1][-1][1]
+    for name, figure in figures.items():
+        print(f"{name:<92} {figure['value']:>10g} {figure['unit']}  bound {figure['bound']:g}{', OVER' if figure['over'] else ''}")
+        is_bad = is_bad or figure["over"]
     exponents = growth(last)
     for family, pairs in exponents.items():
         print(f"{'grows: ' + family:<92} " + ", ".join(f"size^{e} from {a} to {b}" for a, b, e in pairs))
     if options.json:
         options.json.write_text(json.dumps({"rows": last, "first": rows[0] if len(rows) == 2 else None,
-                                            "growth": exponents}, indent=1) + "\n")
+                                            "growth": exponents, "figures": figures}, indent=1) + "\n")
+    return 1 if is_bad else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
