@@ -14,6 +14,7 @@
 #include "cli/input.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/sweep_rows.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/json_text.hpp"
@@ -72,9 +73,10 @@ report::Report collect(const std::string& path, const Options& options) {
         fmt::format("{}: /: expected a trace, or no --plan, got another file", core::one_line(path)));
   check_has_times(path, options.input);
   const bool is_packed = std::filesystem::path(path).extension() == ".gz";
-  const core::Field file = is_packed
-                               ? core::Field::parse(read_logs({path}).front().text, core::one_line(path))
-                               : core::Field::load(path);
+  const traces::LogFile text =
+      is_packed ? read_logs({path}).front() : traces::LogFile{.path = path, .text = read_text(path)};
+  if (is_sweep_rows(text)) return report_of_rows(text);
+  const core::Field file = core::Field::parse(text.text, core::one_line(path));
   check_is_scenario(file, options.input);
   check_was_run(file, options.input);
   const std::string format =
@@ -135,7 +137,8 @@ void add_report(const Command& program) {
           "FILE", options->input,
           "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; "
           "results of simulate --json, compare --json, fit --json, plan --memory-front --json or of a "
-          "suite (fusewise.accuracy); or a trace of the PyTorch profiler, or a folder with those of all "
+          "suite (fusewise.accuracy); the rows of a sweep, CSV or JSON lines; or a trace of the PyTorch "
+          "profiler, or a folder with those of all "
           "ranks, beside its prediction")
       .required();
   command.add_output("-o,--output", options->output, "the HTML file").show_default();

@@ -270,6 +270,9 @@ class Corpus:
                  "plans": [{"peak_bytes": 10**9 * size, "iteration_us": 3000 / size, "lower_bound_us": 900, "units": "blocks", "groups": size, "prefetch": 1,
                             "backward_prefetch": 1, "kept_groups": 0} for size in (1, 2)]}
         self.add(["report", "f.json", "-o", "out"], {"f.json": text_of(front)}, outputs=["out"])
+        for name in ("csv", "jsonl"):
+            some = b"".join(read(f"tests/golden/resnet50-v100-sweep.sweep.{name}").splitlines(True)[:9])
+            self.add(["report", f"rows.{name}", "-o", "out"], {f"rows.{name}": some}, outputs=["out"])
         self.add(["report", "t.json", "-o", "out"], {"t.json": with_nccl(self.kineto)}, outputs=["out"])
         self.add(["report", "t.json", "--plan", "s.json", "-o", "out"], {"t.json": with_nccl(self.kineto), **self.job}, outputs=["out"])
 
