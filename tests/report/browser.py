@@ -4,6 +4,7 @@ console, and no two labels of a chart overlap. Needs Playwright and Chromium. Wi
 the reports and screenshots there."""
 
 import argparse
+import csv
 import json
 import pathlib
 import re
@@ -237,6 +238,43 @@ def check_zoom(page, name):
                            timeout=3000)
 
 
+def check_keys(page):
+    """Each chart can be selected; keys then go from mark to mark, and the page says what the mark holds."""
+    tooltip = page.locator("#tooltip")
+    assert tooltip.get_attribute("aria-live") == "polite"
+    for figure in page.locator("main figure:visible").all():
+        following = "ArrowDown" if figure.get_attribute("class") == "timeline" else "ArrowRight"
+        preceding = {"ArrowDown": "ArrowUp", "ArrowRight": "ArrowLeft"}[following]
+        texts = figure.evaluate("each => [...each.querySelectorAll('svg *')].map(mark => mark.described).filter(text => text)")
+        where = figure.get_attribute("aria-label")
+        assert texts and figure.get_attribute("tabindex") == "0", f"{where}: cannot be read with keys"
+        figure.focus()
+        for key, text in [*((following, text) for text in texts[:3]), (preceding, texts[max(0, min(3, len(texts)) - 2)])]:
+            page.keyboard.press(key)
+            assert tooltip.text_content() == text and tooltip.is_visible(), f"{where}: {tooltip.text_content()}, not {text}"
+            assert figure.locator(".here").count() == 1, f"{where}: which mark is explained is not shown"
+            box = figure.locator(".here").bounding_box()
+            assert -1 <= box["y"] <= page.viewport_size["height"], f"{where}: the mark is outside the window"
+        page.keyboard.press("Escape")
+        assert not tooltip.is_visible() and figure.locator(".here").count() == 0, f"{where}: Escape does not end it"
+
+
+def check_heat_map(page):
+    """Arrows go to the neighbour in their direction; numbers are those of the rows of the golden file."""
+    rows = list(csv.DictReader((ROOT / "tests/golden/resnet50-v100-sweep.sweep.csv").open()))
+    page.locator("#sweep figure").focus()
+    for key, workers, rate in (("ArrowRight", "4", "10"), ("ArrowDown", "4", "25"), ("ArrowRight", "16", "25"), ("ArrowDown", "16", "100"),
+                               ("ArrowDown", "16", "100"), ("ArrowUp", "16", "25")):
+        page.keyboard.press(key)
+        here = next(row for row in rows if (row["workers"], row["line_rate_gbps"], row["batch_size"], row["density"], row["schedule"]) ==
+                    (workers, rate, "32", "0.001", "fusewise"))
+        text = page.text_content("#tooltip")
+        place, number = text.split(": efficiency in % ")
+        assert place == f"workers {workers}, line_rate_gbps {rate}", text
+        assert abs(float(number) - 100 * float(here["scaling_efficiency"])) < 0.01, text
+    page.keyboard.press("Escape")
+
+
 def check_switches(page):
     """Every selection is set to each of its values, every legend entry and checkbox is pressed twice."""
     for select in page.locator("main select").all():
@@ -286,6 +324,9 @@ def check_report(browser, html, views, keep):
                 page.locator(f"#{name}").screenshot(path=str(keep / f"{html.stem}-{theme}-{width}-{name}.png"))
         for name in {"timeline", "compared"} & set(views):
             check_zoom(page, name)
+        check_keys(page)
+        if "sweep" in views and "batch_size" in page.text_content("#sweep"):
+            check_heat_map(page)
         if "front" in views:
             check_front(page)
         if "accuracy" in views:
