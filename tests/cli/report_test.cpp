@@ -112,4 +112,60 @@ TEST_CASE("report: rows of a sweep that are wrong are refused with their line") 
   }
 }
 
+/// Two workers, of which the second is further off, and a collective of each.
+const std::string kLive =
+    R"({"format": "fusewise.live-validation", "version": 1, "where": "2 processes", "plans": [{"name": "ours",
+ "iteration": {"quantity": "iteration", "predicted_us": 9500, "measured_us": 10000, "min_us": 9990, "max_us": 10030, "error": -0.05},
+ "quantities": [
+  {"quantity": "forward", "worker": 0, "predicted_us": 2000, "measured_us": 2000, "min_us": 1990, "max_us": 2030, "error": 0},
+  {"quantity": "exposed communication", "worker": 0, "predicted_us": 2900, "measured_us": 3000, "min_us": 2990, "max_us": 3030, "error": -0.01},
+  {"quantity": "all-reduce 1 start", "worker": 0, "predicted_us": 3000, "measured_us": 3100, "min_us": 3090, "max_us": 3130, "error": -0.01},
+  {"quantity": "all-reduce 1 end", "worker": 0, "predicted_us": 4000, "measured_us": 4500, "min_us": 4490, "max_us": 4530, "error": -0.05},
+  {"quantity": "forward", "worker": 1, "predicted_us": 0, "measured_us": 0, "min_us": 0, "max_us": 0, "error": 0},
+  {"quantity": "exposed communication", "worker": 1, "predicted_us": 2800, "measured_us": 3000, "min_us": 2990, "max_us": 3030, "error": -0.02},
+  {"quantity": "all-reduce 1 start", "worker": 1, "predicted_us": 3000, "measured_us": 3000, "min_us": 2990, "max_us": 3030, "error": 0},
+  {"quantity": "all-reduce 1 end", "worker": 1, "predicted_us": 4000, "measured_us": 4100, "min_us": 4090, "max_us": 4130, "error": -0.01}]}]})";
+
+TEST_CASE("report: live runs are drawn beside their predictions, with the collectives of the first worker") {
+  const support::TemporaryFolder folder;
+  const std::string file = folder.put("live.json", kLive).string();
+  REQUIRE(run_program({"report", file, "-o", folder / "r.html"}).exit_code == 0);
+  const nlohmann::json data = data_of(folder / "r.html");
+  CHECK(data.at("kind") == "live-validation");
+  CHECK(data.at("about") == "Measured with 2 processes.");
+  CHECK(data.at("accuracy") == nlohmann::json::parse(R"([
+    {"group": "ours", "case": "iteration", "is_part": false, "predicted_us": 9500, "measured_us": 10000,
+     "interval_us": [9990, 10030], "of_us": 10000},
+    {"group": "ours", "case": "forward, worker 0", "is_part": true, "predicted_us": 2000, "measured_us": 2000,
+     "interval_us": [1990, 2030], "of_us": 10000},
+    {"group": "ours", "case": "exposed communication, worker 1", "is_part": true, "predicted_us": 2800,
+     "measured_us": 3000, "interval_us": [2990, 3030], "of_us": 10000}])"));
+  CHECK(data.at("live") == nlohmann::json::parse(R"([{"plan": "ours", "worker": 0, "sides": [
+    {"name": "measured", "iteration_us": 10000,
+     "collectives": [{"name": "all-reduce 1", "start_us": 3100, "end_us": 4500}]},
+    {"name": "predicted", "iteration_us": 9500,
+     "collectives": [{"name": "all-reduce 1", "start_us": 3000, "end_us": 4000}]}]}])"));
+}
+
+TEST_CASE("report: live runs that are wrong are refused, as show refuses them") {
+  const support::TemporaryFolder folder;
+  const auto refused = [&](const std::string& pointer, const nlohmann::json& value,
+                           const std::string& message) {
+    nlohmann::json wrong = nlohmann::json::parse(kLive);
+    wrong[nlohmann::json::json_pointer(pointer)] = value;
+    const std::string file = folder.put("live.json", wrong.dump()).string();
+    for (const char* command : {"report", "show"}) {
+      const Outcome outcome = run_program({command, file});
+      CHECK(outcome.exit_code == 2);
+      CHECK(outcome.err == file + ": " + message + '\n');
+    }
+  };
+  refused("/plans", nlohmann::json::array(),
+          "/plans: expected an array of at least 1 item, got an array of 0 items");
+  refused("/plans/0/iteration/measured_us", 0,
+          "/plans/0/iteration/measured_us: expected a number above 0, got 0");
+  refused("/plans/0/quantities/2/worker", -1,
+          "/plans/0/quantities/2/worker: expected an integer from 0 to 4294967295, got -1");
+}
+
 }  // namespace

@@ -44,7 +44,7 @@ function heatMap(width, axes, state, [name, value, more]) {
       const here = value(point(a, d));
       if (here === null) return;
       const colour = colours(here), light = d3.lab(colour).l > 48;
-      out.push(explained(svg("rect", { x: left + cell * a, y: top + row * d, width: cell - 1.5, height: row - 1.5, fill: colour }), `${across.name} ${other}, ${down.name} ${text}: ${name} ${number(here, 5)}`));
+      out.push(explained(svg("rect", { x: left + cell * a, y: top + row * d, width: Math.max(cell / 2, cell - 1.5), height: row - 1.5, fill: colour }), `${across.name} ${other}, ${down.name} ${text}: ${name} ${number(here, 5)}`));
       const shown = number(here, 4);
       if (textWidth(shown) < cell - 4) out.push(label(left + cell * (a + 0.5), top + row * d + 21, shown, { "text-anchor": "middle", style: `fill:${light ? "#10151a" : "#ffffff"};pointer-events:none` }));
     });
