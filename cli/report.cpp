@@ -14,12 +14,14 @@
 #include "cli/input.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/sweep_rows.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/json_text.hpp"
 #include "planner/report/page.hpp"
 #include "planner/report/report.hpp"
 #include "profiler/traces/ranks/source_kind.hpp"
+#include "validate/live/compare.hpp"
 
 namespace cli {
 namespace {
@@ -40,6 +42,44 @@ report::Report of_trace(const std::string& trace, const Options& options) {
   compared.plan = options.plan;
   compared.workers = options.plan.empty() ? 0 : options.workers;
   return report::of_comparison(core::Field::parse(comparison_json(comparison_of(compared)), trace));
+}
+
+/// Live runs beside their predictions: what validate prints of each, and the collectives of a worker.
+report::Report of_live_validation(const core::Field& file) {
+  using nlohmann::ordered_json;
+  const std::vector<live::Comparison> runs = live::read_comparisons(file);
+  ordered_json rows = ordered_json::array(), lanes = ordered_json::array();
+  for (const live::Comparison& run : runs) {
+    for (const live::Compared& each : live::greatest_errors(run))
+      rows.push_back(
+          {{"group", run.name},
+           {"case", each.worker ? fmt::format("{}, worker {}", each.quantity, *each.worker) : each.quantity},
+           {"is_part", each.worker.has_value()},
+           {"predicted_us", each.predicted_us},
+           {"measured_us", each.measured_us},
+           {"interval_us", {each.min_us, each.max_us}},
+           {"of_us", run.iteration.measured_us}});
+    const std::vector<live::ComparedCollective> collectives = live::collectives_of_first(run);
+    if (collectives.empty()) continue;
+    ordered_json sides = ordered_json::array();
+    for (const auto& [name, time] : {std::pair("measured", &live::Compared::measured_us),
+                                     std::pair("predicted", &live::Compared::predicted_us)}) {
+      ordered_json all = ordered_json::array();
+      for (const live::ComparedCollective& each : collectives)
+        all.push_back({{"name", each.name}, {"start_us", each.start.*time}, {"end_us", each.end.*time}});
+      sides.push_back(
+          {{"name", name}, {"iteration_us", run.iteration.*time}, {"collectives", std::move(all)}});
+    }
+    lanes.push_back(
+        {{"plan", run.name}, {"worker", *run.others.front().worker}, {"sides", std::move(sides)}});
+  }
+  report::Report out = {.title = "Live runs and their predictions", .data = {}, .warnings = {}};
+  out.data = {{"title", out.title},
+              {"kind", "live-validation"},
+              {"about", fmt::format("Measured with {}.", file.at("where").name())},
+              {"accuracy", std::move(rows)}};
+  if (!lanes.empty()) out.data["live"] = std::move(lanes);
+  return out;
 }
 
 /// If another command has to run the file first, the message names that command.
@@ -72,14 +112,16 @@ report::Report collect(const std::string& path, const Options& options) {
         fmt::format("{}: /: expected a trace, or no --plan, got another file", core::one_line(path)));
   check_has_times(path, options.input);
   const bool is_packed = std::filesystem::path(path).extension() == ".gz";
-  const core::Field file = is_packed
-                               ? core::Field::parse(read_logs({path}).front().text, core::one_line(path))
-                               : core::Field::load(path);
+  const traces::LogFile text =
+      is_packed ? read_logs({path}).front() : traces::LogFile{.path = path, .text = read_text(path)};
+  if (is_sweep_rows(text)) return report_of_rows(text);
+  const core::Field file = core::Field::parse(text.text, core::one_line(path));
   check_is_scenario(file, options.input);
   check_was_run(file, options.input);
-  const std::string format =
-      file.at("format").one_of({"fusewise.scenario", "fusewise.results", "fusewise.accuracy",
-                                "fusewise.comparison", "fusewise.fit", "fusewise.memory-front"});
+  const std::string format = file.at("format").one_of(
+      {"fusewise.scenario", "fusewise.results", "fusewise.accuracy", "fusewise.comparison", "fusewise.fit",
+       "fusewise.memory-front", "fusewise.live-validation"});
+  if (format == "fusewise.live-validation") return of_live_validation(file);
   if (format == "fusewise.results") return report::of_results(file);
   if (format == "fusewise.accuracy") return report::of_accuracy(file);
   if (format == "fusewise.comparison") return report::of_comparison(file);
@@ -135,7 +177,9 @@ void add_report(const Command& program) {
           "FILE", options->input,
           "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; "
           "results of simulate --json, compare --json, fit --json, plan --memory-front --json or of a "
-          "suite (fusewise.accuracy); or a trace of the PyTorch profiler, or a folder with those of all "
+          "suite (fusewise.accuracy); what validate --json prints of live runs; the rows of a sweep, CSV or "
+          "JSON lines; or a trace of the PyTorch "
+          "profiler, or a folder with those of all "
           "ranks, beside its prediction")
       .required();
   command.add_output("-o,--output", options->output, "the HTML file").show_default();

@@ -22,6 +22,7 @@
 #include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/scenario.hpp"
+#include "validate/live/compare.hpp"
 
 namespace cli {
 namespace {
@@ -71,6 +72,12 @@ std::string memory_front_summary(const core::Field& file) {
   return planner::memory_front_summary(planner::read_memory_front(file));
 }
 
+std::string live_validation_summary(const core::Field& file) {
+  std::string out;
+  for (const live::Comparison& run : live::read_comparisons(file)) out += live::comparison_table(run);
+  return out;
+}
+
 struct Format {
   std::string_view name;
   std::string (*show)(const core::Field& file);
@@ -83,6 +90,7 @@ constexpr Format kFormats[] = {{"fusewise.profile", profile_summary},
                                {"fusewise.plan", plan_summary},
                                {"fusewise.stage-plans", stage_plans_summary},
                                {"fusewise.memory-front", memory_front_summary},
+                               {"fusewise.live-validation", live_validation_summary},
                                {"fusewise.scenario", scenario_summary}};
 
 /// A row of a list, and the same as JSON.
@@ -343,7 +351,9 @@ void add_show(const Command& program) {
   command.footer("Example: fusewise show resnet50");
   command
       .add_option("FILE", *path,
-                  "a profile, network, compressors, model, plan, stage plans, memory front or scenario file; "
+                  "a profile, network, compressors, model, plan, stage plans, memory front, live validation "
+                  "or scenario "
+                  "file; "
                   "the name of a bundled one; or "
                   "'scenarios', 'models', 'profiles' or 'networks' for a list of those")
       .required();

@@ -259,16 +259,17 @@ ordered_json sweep_of(const Scenario& scenario) {
   axes.push_back({{"name", "schedule"}, {"values", std::move(schedules)}});
   ordered_json out = {{"axes", std::move(axes)}};
   if (all.points > kMaxSweepPoints) {
-    out["problem"] =
-        fmt::format("The sweep has {} points, and a report computes at most {}: see fusewise sweep.",
-                    all.points, kMaxSweepPoints);
+    out["problem"] = fmt::format(
+        "The sweep has {} points, and a report computes at most {}: fusewise sweep writes rows, of which a "
+        "report shows up to {}.",
+        all.points, kMaxSweepPoints, kMaxSweepRows);
     return out;
   }
   sweep::Computer computer(all, sweep::Rows::json_lines);
   for (std::size_t point = 0; point < all.points; ++point) {
     const auto row = nlohmann::json::parse(computer.compute(point).row);
-    for (const char* key : {"iteration_us", "scaling_efficiency", "throughput_samples_per_s"})
-      out[key].push_back(row.at(key).get<double>());
+    for (const std::string_view key : kSweepNumbers)
+      out[std::string(key)].push_back(row.at(std::string(key)).get<double>());
   }
   return out;
 }
@@ -370,6 +371,15 @@ Report of_results(const core::Field& file) {
       .title = results.scenario.empty() ? "fusewise report" : results.scenario, .data = {}, .warnings = {}};
   out.data = {{"title", out.title}, {"kind", "results"}};
   add_results(results, out);
+  return out;
+}
+
+Report of_sweep(const std::string& file, std::size_t rows, ordered_json sweep) {
+  Report out = {.title = "Sweep " + file, .data = {}, .warnings = {}};
+  out.data = {{"title", out.title},
+              {"kind", "sweep"},
+              {"about", fmt::format("{} points that fusewise sweep has computed.", rows)},
+              {"sweep", std::move(sweep)}};
   return out;
 }
 

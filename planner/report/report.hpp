@@ -2,10 +2,12 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -15,9 +17,10 @@
 
 namespace report {
 
-/// The data of a page. `data` has `title`, `kind` (scenario, results, accuracy, comparison or fit) and, as
-/// far as there is something to show: `about`, `warnings`, `advice`, `results`, `knees`, `texts`,
-/// `timelines`, `plan`, `sweep`, `accuracy`, `comparison` and `fit`.
+/// The data of a page. `data` has `title`, `kind` (scenario, results, sweep, accuracy, comparison, fit,
+/// memory-front or live-validation) and, as far as there is something to show: `about`, `warnings`, `advice`,
+/// `results`, `knees`, `texts`, `timelines`, `plan`, `sweep`, `accuracy`, `comparison`, `live`, `fit` and
+/// `front`.
 struct Report {
   std::string title;
   nlohmann::ordered_json data;
@@ -39,12 +42,23 @@ constexpr std::size_t kMaxPageBytes = 3'000'000;
 /// The most points of a sweep that a report computes.
 constexpr std::size_t kMaxSweepPoints = 4000;
 
+/// The most rows of a sweep that was run before: more would need more than kMaxPageBytes.
+constexpr std::size_t kMaxSweepRows = 20'000;
+
+/// What a report shows of each point of a sweep.
+constexpr std::array<std::string_view, 4> kSweepNumbers = {"iteration_us", "exposed_communication_us",
+                                                           "throughput_samples_per_s", "scaling_efficiency"};
+
 /// Simulates and plans. Throws InputError as scenarios::run() does; if only the plan is impossible, the
 /// report says why instead.
 Report of_scenario(const scenarios::Scenario& scenario, const Options& options);
 
 /// Reads a `fusewise.results` file, which has no timelines and no plan.
 Report of_results(const core::Field& file);
+
+/// A sweep that was run before: `axes`, and for each of kSweepNumbers its values in the order of the product
+/// of the axes, null where the file has no row.
+Report of_sweep(const std::string& file, std::size_t rows, nlohmann::ordered_json sweep);
 
 /// Reads a `fusewise.accuracy` file: predictions beside measurements.
 Report of_accuracy(const core::Field& file);

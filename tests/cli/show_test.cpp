@@ -36,6 +36,21 @@ TEST_CASE("show: the plans of stages and the fronts that plan writes are shown a
   CHECK(output_of({"show", written}) == "fastest sharded plans by memory, 4 workers\n\n" + output_of(front));
 }
 
+TEST_CASE("show: live runs are shown with the greatest error of each time") {
+  const support::TemporaryFolder folder;
+  const std::string live = folder.put("live.json", R"({"format": "fusewise.live-validation", "version": 1,
+    "where": "2 processes", "plans": [{"name": "ours", "iteration": {"quantity": "iteration", "predicted_us": 9500,
+    "measured_us": 10000, "min_us": 9990, "max_us": 10030, "error": -0.05}, "quantities": [
+    {"quantity": "forward", "worker": 0, "predicted_us": 2000, "measured_us": 2100, "min_us": 2000, "max_us": 2200, "error": -0.01},
+    {"quantity": "forward", "worker": 1, "predicted_us": 2000, "measured_us": 1800, "min_us": 1700, "max_us": 1900, "error": 0.02}]}]})");
+  CHECK(
+      output_of({"show", live}) ==
+      "ours\n"
+      "                                   predicted ms  measured ms    95 % interval of median      error\n"
+      "iteration                                 9.500       10.000        9.990 to     10.030    -5.00 %\n"
+      "forward                                   2.000        1.800        1.700 to      1.900     2.00 %\n");
+}
+
 TEST_CASE("show: what is wrong in these files is refused in one line") {
   const support::TemporaryFolder folder;
   const auto refused = [&](const std::vector<std::string>& arguments, const char* patch,

@@ -275,6 +275,14 @@ class Corpus:
                  "plans": [{"peak_bytes": 10**9 * size, "iteration_us": 3000 / size, "lower_bound_us": 900, "units": "blocks", "groups": size, "prefetch": 1,
                             "backward_prefetch": 1, "kept_groups": 0} for size in (1, 2)]}
         self.add(["report", "f.json", "-o", "out"], {"f.json": text_of(front)}, outputs=["out"])
+        compared = {"quantity": "iteration", "predicted_us": 900, "measured_us": 1000, "min_us": 990, "max_us": 1010, "error": -0.1}
+        live = {"format": "fusewise.live-validation", "version": 1, "where": "2 processes", "plans": [{"name": "p", "iteration": compared,
+                "quantities": [{**compared, "quantity": what, "worker": 0} for what in ("forward", "all-reduce 1 start", "all-reduce 1 end")]}]}
+        self.add(["report", "l.json", "-o", "out"], {"l.json": text_of(live)}, outputs=["out"])
+        self.add(["show", "l.json"], {"l.json": text_of(live)})
+        for name in ("csv", "jsonl"):
+            some = b"".join(read(f"tests/golden/resnet50-v100-sweep.sweep.{name}").splitlines(True)[:9])
+            self.add(["report", f"rows.{name}", "-o", "out"], {f"rows.{name}": some}, outputs=["out"])
         self.add(["report", "t.json", "-o", "out"], {"t.json": with_nccl(self.kineto)}, outputs=["out"])
         self.add(["report", "t.json", "--plan", "s.json", "-o", "out"], {"t.json": with_nccl(self.kineto), **self.job}, outputs=["out"])
 

@@ -4,6 +4,7 @@ console, and no two labels of a chart overlap. Needs Playwright and Chromium. Wi
 the reports and screenshots there."""
 
 import argparse
+import csv
 import json
 import pathlib
 import re
@@ -57,6 +58,9 @@ def write_reports(fusewise, folder):
     whole = ["scaling", "timeline", "parts", "plan", "whatif", "numbers"]
     yield report("resnet50", "scenarios/resnet50-v100.json", whole)
     yield report("sweep", "scenarios/resnet50-v100-sweep.json", [*whole, "sweep"])
+    rows = folder / "sweep.csv"
+    rows.write_text("".join((ROOT / "tests/golden/resnet50-v100-sweep.sweep.csv").read_text().splitlines(True)[:-1]))
+    yield report("sweep-rows", str(rows), ["sweep"])
     yield report("cluster", "scenarios/resnet50-v100-cluster.json", whole)
     named = folder / "named.json"
     named.write_text(json.dumps(all_named()))
@@ -80,6 +84,9 @@ def write_reports(fusewise, folder):
     accuracy = folder / "accuracy.json"
     accuracy.write_text(json.dumps(made_up_accuracy()))
     yield report("accuracy", str(accuracy), ["accuracy"])
+    live = folder / "live.json"
+    live.write_text(json.dumps(made_up_live()))
+    yield report("live", str(live), ["accuracy", "live"])
     front = folder / "front.json"
     front.write_text(json.dumps(made_up_front()))
     yield report("front", str(front), ["front"])
@@ -116,6 +123,30 @@ def made_up_accuracy():
               "interval_us": [995 + 12 * i, 1008 + 12 * i], "attempts": 1, "runs": []} for i in range(30)]
     return {"format": "fusewise.accuracy", "version": 1, "suite": "made up", "date": "today", "machine": "this one",
             "cases": cases}
+
+
+def made_up_live():
+    """Two plans of three collectives, the second of which is predicted to end 1 ms earlier."""
+    def times(quantity, measured, earlier, **more):
+        return {"quantity": quantity, **more, "predicted_us": measured - earlier, "measured_us": measured, "min_us": measured - 10, "max_us": measured + 30,
+                "error": -earlier / 10000}
+    quantities = [times(*each, worker=0) for each in (("forward", 2000, 0), ("backward", 4000, 100), ("exposed communication", 3000, 1000))]
+    for i in range(3):
+        quantities += [times(f"all-reduce {i + 1} start", 3000 + 2000 * i, 0, worker=0), times(f"all-reduce {i + 1} end", 4900 + 2000 * i, 1000 * (i == 1), worker=0)]
+    return {"format": "fusewise.live-validation", "version": 1, "where": "2 processes, made up",
+            "plans": [{"name": name, "iteration": times("iteration", 10000, 500), "quantities": quantities} for name in ("wfbp", "ours")]}
+
+
+def check_live(page):
+    """The error is that of the iteration, and the measured lane stands above the predicted one."""
+    text = page.text_content("#accuracy")
+    assert "2 measured cases; the predicted iteration is off by 5.0 % in the mean and 5.0 % at worst" in text, text
+    bars = page.eval_on_selector_all("#live svg rect", """all => all.filter(each => each.described)
+        .map(each => [each.described, each.getBoundingClientRect().top, each.getBoundingClientRect().width])""")
+    assert [text for text, *_ in bars if "all-reduce 2" in text] == ["measured: all-reduce 2, from 5.000 to 6.900 ms",
+                                                                     "predicted: all-reduce 2, from 5.000 to 5.900 ms"], bars
+    (_, above, longer), (_, below, shorter) = [bar for bar in bars if "all-reduce 2" in bar[0]]
+    assert above < below and abs(shorter / longer - 0.9 / 1.9) < 0.01, bars
 
 
 def made_up_front():
@@ -234,6 +265,44 @@ def check_zoom(page, name):
                            timeout=3000)
 
 
+def check_keys(page):
+    """Each chart can be selected; keys then go from mark to mark, and the page says what the mark holds."""
+    tooltip = page.locator("#tooltip")
+    assert tooltip.get_attribute("aria-live") == "polite"
+    for figure in page.locator("main figure:visible").all():
+        following = "ArrowDown" if figure.get_attribute("class") == "timeline" else "ArrowRight"
+        preceding = {"ArrowDown": "ArrowUp", "ArrowRight": "ArrowLeft"}[following]
+        texts = figure.evaluate("each => [...each.querySelectorAll('svg *')].map(mark => mark.described).filter(text => text)")
+        where = figure.get_attribute("aria-label")
+        assert texts and figure.get_attribute("tabindex") == "0", f"{where}: cannot be read with keys"
+        figure.focus()
+        for key, text in [*((following, text) for text in texts[:3]), (preceding, texts[max(0, min(3, len(texts)) - 2)])]:
+            page.keyboard.press(key)
+            assert tooltip.text_content() == text and tooltip.is_visible(), f"{where}: {tooltip.text_content()}, not {text}"
+            assert figure.locator(".here").count() == 1, f"{where}: which mark is explained is not shown"
+            box = figure.locator(".here").bounding_box()
+            top = 40 if page.viewport_size["width"] > 620 else -1  # below the contents, which stay at the top of a wide window
+            assert top <= box["y"] <= page.viewport_size["height"], f"{where}: the mark is outside the window"
+        page.keyboard.press("Escape")
+        assert not tooltip.is_visible() and figure.locator(".here").count() == 0, f"{where}: Escape does not end it"
+
+
+def check_heat_map(page):
+    """Arrows go to the neighbour in their direction; numbers are those of the rows of the golden file."""
+    rows = list(csv.DictReader((ROOT / "tests/golden/resnet50-v100-sweep.sweep.csv").open()))
+    page.locator("#sweep figure").focus()
+    for key, workers, rate in (("ArrowRight", "4", "10"), ("ArrowDown", "4", "25"), ("ArrowRight", "16", "25"), ("ArrowDown", "16", "100"),
+                               ("ArrowDown", "16", "100"), ("ArrowUp", "16", "25")):
+        page.keyboard.press(key)
+        here = next(row for row in rows if (row["workers"], row["line_rate_gbps"], row["batch_size"], row["density"], row["schedule"]) ==
+                    (workers, rate, "32", "0.001", "fusewise"))
+        text = page.text_content("#tooltip")
+        place, number = text.split(": efficiency in % ")
+        assert place == f"workers {workers}, line_rate_gbps {rate}", text
+        assert abs(float(number) - 100 * float(here["scaling_efficiency"])) < 0.01, text
+    page.keyboard.press("Escape")
+
+
 def check_switches(page):
     """Every selection is set to each of its values, every legend entry and checkbox is pressed twice."""
     for select in page.locator("main select").all():
@@ -281,11 +350,16 @@ def check_report(browser, html, views, keep):
         if keep:
             for name in views:
                 page.locator(f"#{name}").screenshot(path=str(keep / f"{html.stem}-{theme}-{width}-{name}.png"))
-        for name in {"timeline", "compared"} & set(views):
+        for name in {"timeline", "compared", "live"} & set(views):
             check_zoom(page, name)
+        check_keys(page)
+        if "sweep" in views and "batch_size" in page.text_content("#sweep"):
+            check_heat_map(page)
         if "front" in views:
             check_front(page)
-        if "accuracy" in views:
+        if "live" in views:
+            check_live(page)
+        elif "accuracy" in views:
             check_unjudged(page)
         if "scaling" in views:
             check_looks(page)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -67,6 +68,10 @@ const Piece* find(const Iteration& iteration, const Piece& like) {
   return found == iteration.pieces.end() ? nullptr : &*found;
 }
 
+// How the names of the two ends of a collective end.
+constexpr std::string_view kStart = " start";
+constexpr std::string_view kEnd = " end";
+
 using Quantity = double (*)(const Iteration&);
 struct NamedQuantity {
   std::string_view name;
@@ -122,7 +127,7 @@ void add_iteration(const Shown& shown, const Iteration& iteration, const std::st
 }
 
 bool is_of_collective(const Compared& compared) {
-  return compared.quantity.ends_with(" start") || compared.quantity.ends_with(" end");
+  return compared.quantity.ends_with(kStart) || compared.quantity.ends_with(kEnd);
 }
 
 /// The entry with the greatest error among those selected, over all workers; null if none is selected.
@@ -148,6 +153,23 @@ nlohmann::ordered_json compared_json(const Compared& compared) {
   out["min_us"] = compared.min_us;
   out["max_us"] = compared.max_us;
   out["error"] = compared.error;
+  return out;
+}
+
+Compared read_compared(const core::Field& field) {
+  field.allow_only({"quantity", "worker", "predicted_us", "measured_us", "min_us", "max_us", "error"});
+  const auto number = [&](const char* key) {
+    return field.at(key).number(-std::numeric_limits<double>::max(), std::numeric_limits<double>::max());
+  };
+  Compared out = {.quantity = field.at("quantity").name(),
+                  .worker = {},
+                  .predicted_us = number("predicted_us"),
+                  .measured_us = number("measured_us"),
+                  .min_us = number("min_us"),
+                  .max_us = number("max_us"),
+                  .error = number("error")};
+  if (const auto worker = field.find("worker"))
+    out.worker = static_cast<std::uint32_t>(worker->integer(0, std::numeric_limits<std::uint32_t>::max()));
   return out;
 }
 
@@ -177,17 +199,35 @@ Comparison compare(const RunSpec& spec, const core::Profile& profile, const Pred
 
 double error_of(const Comparison& comparison) { return std::abs(comparison.iteration.error); }
 
-std::string comparison_table(const Comparison& comparison) {
-  std::string out =
-      fmt::format("{}\n{:<34} {:>12} {:>12}   {:>24} {:>10}\n", core::printable(comparison.name), "",
-                  "predicted ms", "measured ms", "95 % interval of median", "error");
-  out += row(comparison.iteration);
+std::vector<Compared> greatest_errors(const Comparison& comparison) {
+  std::vector<Compared> out = {comparison.iteration};
   for (const NamedQuantity& quantity : kQuantities) {
     const Compared* found =
         furthest_off(comparison, [&](const Compared& each) { return each.quantity == quantity.name; });
     const bool is_nothing = found == nullptr || (found->predicted_us == 0 && found->measured_us == 0);
-    if (!is_nothing) out += row(*found);
+    if (!is_nothing) out.push_back(*found);
   }
+  return out;
+}
+
+std::vector<ComparedCollective> collectives_of_first(const Comparison& comparison) {
+  std::vector<ComparedCollective> out;
+  for (std::size_t i = 0; i + 1 < comparison.others.size(); ++i) {
+    const Compared& start = comparison.others[i];
+    const Compared& end = comparison.others[i + 1];  // which follows its start
+    if (start.worker != comparison.others.front().worker || !start.quantity.ends_with(kStart)) continue;
+    const std::string name = start.quantity.substr(0, start.quantity.size() - kStart.size());
+    if (end.worker == start.worker && end.quantity == name + std::string(kEnd))
+      out.push_back({.name = name, .start = start, .end = end});
+  }
+  return out;
+}
+
+std::string comparison_table(const Comparison& comparison) {
+  std::string out =
+      fmt::format("{}\n{:<34} {:>12} {:>12}   {:>24} {:>10}\n", core::printable(comparison.name), "",
+                  "predicted ms", "measured ms", "95 % interval of median", "error");
+  for (const Compared& each : greatest_errors(comparison)) out += row(each);
   const Compared* worst = furthest_off(comparison, is_of_collective);
   if (worst == nullptr) return out;
   double sum = 0;
@@ -214,6 +254,21 @@ std::string comparisons_json(const std::vector<Comparison>& comparisons, const s
                           {"version", 1},
                           {"where", where},
                           {"plans", std::move(plans)}});
+}
+
+std::vector<Comparison> read_comparisons(const core::Field& file) {
+  file.check_format("fusewise.live-validation");
+  file.allow_only({"format", "version", "where", "plans"});
+  std::vector<Comparison> out;
+  for (const core::Field& plan : file.at("plans").non_empty_items()) {
+    plan.allow_only({"name", "iteration", "quantities"});
+    Comparison& read = out.emplace_back(Comparison{
+        .name = plan.at("name").name(), .iteration = read_compared(plan.at("iteration")), .others = {}});
+    if (!(read.iteration.measured_us > 0))
+      plan.at("iteration").at("measured_us").expected("a number above 0");
+    for (const core::Field& each : plan.at("quantities").items()) read.others.push_back(read_compared(each));
+  }
+  return out;
 }
 
 std::string timeline(const std::vector<Shown>& all) {

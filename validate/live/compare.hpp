@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/field.hpp"
 #include "validate/live/run.hpp"
 
 namespace live {
@@ -25,10 +26,24 @@ Comparison compare(const RunSpec& spec, const core::Profile& profile, const Pred
 /// The absolute error of the iteration.
 double error_of(const Comparison& comparison);
 
+/// The iteration, then of each quantity of a worker that is not always 0 the one with the greatest error.
+std::vector<Compared> greatest_errors(const Comparison& comparison);
+
+/// A collective of one worker, predicted and measured.
+struct ComparedCollective {
+  std::string name;
+  Compared start;
+  Compared end;
+};
+/// Those of the lowest worker, in the order of the prediction.
+std::vector<ComparedCollective> collectives_of_first(const Comparison& comparison);
+
 /// A table with one line for the iteration and each quantity, for the worker with the greatest error, and for
 /// the collective with the greatest error.
 std::string comparison_table(const Comparison& comparison);
 std::string comparisons_json(const std::vector<Comparison>& comparisons, const std::string& where);
+/// Reads what comparisons_json() has written. Throws InputError.
+std::vector<Comparison> read_comparisons(const core::Field& file);
 
 /// A predicted and a measured iteration of each worker, one above the other; the measured one has median
 /// length.

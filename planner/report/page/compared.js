@@ -33,14 +33,16 @@ const comparedParts = (sides) => [
   ["exposed: collectives of gradients", (side) => side.exposed_us - side.other_exposed_us - side.waiting_us],
   ["iteration", (side) => side.iteration_us]];
 
+/** Sides without `computing` have a lane of collectives only. */
 function comparedChart(width, sides, shown) {
-  const lane = 20, x = d3.scaleLinear(shown, [EDGE, width - EDGE]), bottom = 4 + sides.length * (2 * lane + 34);
-  const { room, children: out } = heading(width, "Computing and collectives over time in ms",
-    [swatch("something computes", "var(--backward)"), swatch("a collective of gradients", "var(--communication)"), swatch("exposed: a collective while nothing computes", "var(--idle)")]);
+  const computes = sides.some((side) => side.computing), title = computes ? "Computing and collectives over time in ms" : "Collectives over time in ms";
+  const lane = 20, lanes = (computes ? 2 : 1) * lane, x = d3.scaleLinear(shown, [EDGE, width - EDGE]), bottom = 4 + sides.length * (lanes + 34);
+  const { room, children: out } = heading(width, title, [...(computes ? [swatch("something computes", "var(--backward)")] : []), swatch("a collective of gradients", "var(--communication)"),
+    ...(computes ? [swatch("exposed: a collective while nothing computes", "var(--idle)")] : [])]);
   const marks = svg("g", { "clip-path": `url(#compared-${width})` });
   out.push(bottomAxis(x.copy().domain(shown.map((us) => us / 1000)), 4, bottom));
   sides.forEach((side, i) => {
-    const top = 4 + i * (2 * lane + 34);
+    const top = 4 + i * (lanes + 34);
     const bar = (from, to, row, colour, text) => {
       if (to < shown[0] || from > shown[1]) return;
       const rect = svg("rect", { x: x(Math.max(from, shown[0])), y: row, width: Math.max(0.6, x(Math.min(to, shown[1])) - x(Math.max(from, shown[0]))), height: lane - 4, style: `fill:var(${colour})`, stroke: "rgba(0,0,0,.35)", "stroke-width": 0.4 });
@@ -48,16 +50,16 @@ function comparedChart(width, sides, shown) {
       marks.append(rect);
     };
     out.push(label(EDGE, top + 14, `${side.name}: ${ms(side.iteration_us)} ms`, { "font-weight": 600 }));
-    for (const [from, to] of side.computing) bar(from, to, top + 20, "--backward", `${side.name}: something computes for ${ms(to - from)} ms`);
+    for (const [from, to] of side.computing || []) bar(from, to, top + 20, "--backward", `${side.name}: something computes for ${ms(to - from)} ms`);
     side.collectives.forEach((each, k) => {
-      const text = `${side.name}: ${each.collective} ${k + 1}${each.bytes ? ", " + bytes(each.bytes) : ""}, ${ms(each.end_us - each.start_us)} ms, exposed ${ms(each.exposed_us)} ms` +
-        (each.waiting_us > 0 ? `, of it waiting ${ms(each.waiting_us)} ms` : "");
-      bar(each.start_us, each.end_us, top + 20 + lane, "--communication", text);
+      const text = `${side.name}: ${each.name || `${each.collective} ${k + 1}`}${each.bytes ? ", " + bytes(each.bytes) : ""}, ` +
+        (computes ? `${ms(each.end_us - each.start_us)} ms, exposed ${ms(each.exposed_us)} ms` : `from ${ms(each.start_us)} to ${ms(each.end_us)} ms`) + (each.waiting_us > 0 ? `, of it waiting ${ms(each.waiting_us)} ms` : "");
+      bar(each.start_us, each.end_us, top + lanes, "--communication", text);
     });
-    for (const [from, to] of exposedOf(side)) bar(from, to, top + 20 + lane, "--idle", `${side.name}: a collective runs and nothing computes for ${ms(to - from)} ms`);
-    marks.append(svg("path", { class: "axis", d: `M${x(side.iteration_us)} ${top + 16}V${top + 18 + 2 * lane}`, "stroke-dasharray": "3 2" }));
+    for (const [from, to] of computes ? exposedOf(side) : []) bar(from, to, top + lanes, "--idle", `${side.name}: a collective runs and nothing computes for ${ms(to - from)} ms`);
+    marks.append(svg("path", { class: "axis", d: `M${x(side.iteration_us)} ${top + 16}V${top + 18 + lanes}`, "stroke-dasharray": "3 2" }));
   });
-  return svg("svg", { viewBox: `0 ${-room} ${width} ${bottom + 30 + room}`, role: "img", "aria-label": "Computing and collectives over time in ms" },
+  return svg("svg", { viewBox: `0 ${-room} ${width} ${bottom + 30 + room}`, role: "img", "aria-label": title },
     [svg("defs", {}, clipped(`compared-${width}`, width)), ...out, marks]);
 }
 

@@ -56,13 +56,15 @@ function show(figure, draw) {
  * saved chart needs no page. `draw(width)` returns its height and its elements. */
 function chart(place, title, draw, keys = []) {
   const save = html("button", { type: "button", class: "save" }, "Save as SVG");
-  const figure = html("figure", {}, save);
+  const figure = html("figure", { tabindex: 0, role: "application" }, save);
   place.append(figure);
+  explains(figure, "ArrowLeft", "ArrowRight");
   const redraw = () => show(figure, (width) => {
     const { height, children } = draw(width), above = keyRows(keys, width), lines = wrapped(title(), width - 110);
     const room = 8 + 18 * lines.length + above.height;
     const titleLines = lines.map((line, i) => label(0, 16 + 18 * i - room, line, { class: "title" }));
     save.setAttribute("aria-label", `Save as SVG: ${title()}`);
+    figure.setAttribute("aria-label", `${title()}. Arrow keys go from mark to mark and explain it, Escape ends that.`);
     return [svg("svg", { viewBox: `0 ${-room} ${width} ${height + room}`, role: "img", "aria-label": title() },
       [...titleLines, svg("g", { transform: `translate(0 ${-above.height})` }, above.children), ...children])];
   });
@@ -173,18 +175,58 @@ function spread(items, spacing, low, high) {
 
 const tooltip = document.getElementById("tooltip");
 function showTooltip(text, x, y) {
+  tooltip.hidden = false;  // first, so that screen readers notice the text
   tooltip.textContent = text;
-  tooltip.hidden = false;
   const box = tooltip.getBoundingClientRect();
   tooltip.style.left = Math.max(4, Math.min(x + 14, innerWidth - box.width - 4)) + "px";
   tooltip.style.top = (y + 18 + box.height > innerHeight ? y - box.height - 10 : y + 18) + "px";
 }
 const hideTooltip = () => { tooltip.hidden = true; };
-/** Shows this text while the pointer is on the element. */
-function explained(element, text) {
-  element.addEventListener("pointermove", (event) => showTooltip(text, event.clientX, event.clientY));
-  element.addEventListener("pointerleave", hideTooltip);
-  return element;
+/** A mark of a chart, with the text that explains it. */
+function explained(mark, text) {
+  mark.described = text;
+  return mark;
+}
+/** The mark to which keys have gone. */
+let here = null;
+/** Explains the mark on which the pointer is, or to which keys have gone: `previous` and `next` in the order in which marks
+ * are drawn; the upward and downward arrow, if they are not these, to the nearest one there. Escape ends it. */
+function explains(figure, previous, next) {
+  const choose = (mark) => {
+    if (here) here.classList.remove("here");
+    here = mark;
+    if (!mark) return hideTooltip();
+    mark.classList.add("here");
+    mark.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const box = mark.getBoundingClientRect(), around = figure.getBoundingClientRect();
+    showTooltip(mark.described, (Math.max(box.left, around.left) + Math.min(box.right, around.right)) / 2, box.bottom - 8);
+  };
+  const middle = (mark) => { const box = mark.getBoundingClientRect(); return [(box.left + box.right) / 2, (box.top + box.bottom) / 2]; };
+  const nearest = (marks, way) => {
+    const [x, y] = middle(here), far = ([toX, toY]) => (way * (toY - y) > 1 ? 4 * Math.abs(toY - y) + Math.abs(toX - x) : Infinity);
+    const best = d3.least(marks, (mark) => far(middle(mark)));
+    return far(middle(best)) < Infinity ? best : here;
+  };
+  figure.addEventListener("keydown", (event) => {
+    if (event.target !== figure || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape") return choose(null);
+    if (![previous, next, "ArrowUp", "ArrowDown"].includes(event.key)) return;
+    event.preventDefault();
+    const marks = [...figure.querySelectorAll("svg *")].filter((mark) => mark.described);
+    if (marks.length === 0) return;
+    // After a chart has been drawn again, its marks are others.
+    const at = here ? marks.findIndex((mark) => (here.isConnected ? mark === here : mark.described === here.described)) : -1;
+    if (at < 0) choose(marks[event.key === previous ? marks.length - 1 : 0]);
+    else if (event.key === previous || event.key === next) choose(marks[Math.max(0, Math.min(at + (event.key === next ? 1 : -1), marks.length - 1))]);
+    else { here = marks[at]; choose(nearest(marks, event.key === "ArrowUp" ? -1 : 1)); }
+  });
+  figure.addEventListener("blur", () => choose(null));
+  figure.addEventListener("pointermove", (event) => {
+    if (here && !event.movementX && !event.movementY) return;  // a key has moved the page under the pointer
+    choose(null);
+    if (event.target.described) showTooltip(event.target.described, event.clientX, event.clientY);
+  });
+  figure.addEventListener("pointerleave", () => { if (!here) hideTooltip(); });
 }
 
 /** A table. A column is [title, text of a row, "left" or "wrap" if it is not a number]. */

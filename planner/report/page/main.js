@@ -7,6 +7,7 @@ if (data.results) showParts();
 if (data.plan) showPlan();
 if (data.sweep) showSweep();
 if (data.accuracy) showAccuracy();
+if (data.live) showLive();
 if (data.comparison) showCompared();
 if (data.fit) showFit();
 if (data.front) showFront();

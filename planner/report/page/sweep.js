@@ -8,7 +8,10 @@ function showSweep() {
   }
   const axes = data.sweep.axes, long = axes.filter((axis) => axis.values.length > 1);
   const names = (long.length >= 2 ? long : axes).map((axis) => axis.name);
-  const measures = [["efficiency in %", (i) => 100 * data.sweep.scaling_efficiency[i], true], ["iteration in ms", (i) => data.sweep.iteration_us[i] / 1000, false], ["samples/s", (i) => data.sweep.throughput_samples_per_s[i], true]];
+  // A file with rows may lack some points of the product.
+  const scaled = (key, factor) => (i) => (data.sweep[key][i] === null ? null : factor * data.sweep[key][i]);
+  const measures = [["efficiency in %", scaled("scaling_efficiency", 100), true], ["iteration in ms", scaled("iteration_us", 1e-3), false],
+    ["exposed communication in ms", scaled("exposed_communication_us", 1e-3), false], ["samples/s", scaled("throughput_samples_per_s", 1), true]];
   const state = { across: names.includes("workers") ? "workers" : names[0], down: names.find((name) => name !== "workers") || names[0], measure: 0, fixed: Object.fromEntries(axes.map((axis) => [axis.name, axis.name === "schedule" && axis.values.includes("fusewise") ? axis.values.indexOf("fusewise") : 0])) };
   const controls = html("div", { class: "controls" }), place = html("div");
   section.append(controls, place);
@@ -38,8 +41,10 @@ function heatMap(width, axes, state, [name, value, more]) {
   down.values.forEach((text, d) => {
     out.push(label(left - 8, top + row * d + 21, shortened(text, left - 12), { "text-anchor": "end" }));
     across.values.forEach((other, a) => {
-      const here = value(point(a, d)), colour = colours(here), light = d3.lab(colour).l > 48;
-      out.push(explained(svg("rect", { x: left + cell * a, y: top + row * d, width: cell - 1.5, height: row - 1.5, fill: colour }), `${across.name} ${other}, ${down.name} ${text}: ${name} ${number(here, 5)}`));
+      const here = value(point(a, d));
+      if (here === null) return;
+      const colour = colours(here), light = d3.lab(colour).l > 48;
+      out.push(explained(svg("rect", { x: left + cell * a, y: top + row * d, width: Math.max(cell / 2, cell - 1.5), height: row - 1.5, fill: colour }), `${across.name} ${other}, ${down.name} ${text}: ${name} ${number(here, 5)}`));
       const shown = number(here, 4);
       if (textWidth(shown) < cell - 4) out.push(label(left + cell * (a + 0.5), top + row * d + 21, shown, { "text-anchor": "middle", style: `fill:${light ? "#10151a" : "#ffffff"};pointer-events:none` }));
     });

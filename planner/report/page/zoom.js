@@ -6,7 +6,7 @@ const EDGE = 12;
  * the times `first` shown and all times (`whole`), as [from, to], and the shortest span (`least`); `describe(shown)` says below
  * what is shown; `noun` is what it shows at first, and `name()` the title of a saved picture. Returns a function that shows the first times again. */
 function timeChart(section, controls, { label: about, noun, name, draw, spans, describe }) {
-  const figure = html("figure", { class: "timeline", tabindex: 0, role: "application", "aria-label": `${about}. Plus and minus zoom, left and right move, 0 shows ${noun}.` });
+  const figure = html("figure", { class: "timeline", tabindex: 0, role: "application", "aria-label": `${about}. Plus and minus zoom, left and right move, 0 shows ${noun}, up and down go from one part to the next and explain it.` });
   const status = html("p", { class: "quiet", role: "status" });
   let shown = [0, 1], asked = false;
   const redraw = () => {
@@ -42,12 +42,10 @@ function timeChart(section, controls, { label: about, noun, name, draw, spans, d
     const act = { "+": () => magnify(1.6), "=": () => magnify(1.6), "-": () => magnify(1 / 1.6), ArrowLeft: () => move(-0.15), ArrowRight: () => move(0.15), 0: reset, Home: reset }[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
+    hideTooltip();
     act();
   });
-  figure.addEventListener("pointermove", (event) => {
-    if (event.target.described) showTooltip(event.target.described, event.clientX, event.clientY); else hideTooltip();
-  });
-  figure.addEventListener("pointerleave", hideTooltip);
+  explains(figure, "ArrowUp", "ArrowDown");
 
   const button = (text, title, act) => {
     const out = html("button", { type: "button", "aria-label": title, title }, text);
@@ -58,7 +56,7 @@ function timeChart(section, controls, { label: about, noun, name, draw, spans, d
     button("+", "zoom in", () => magnify(1.6)), button("\u2212", "zoom out", () => magnify(1 / 1.6)), button("\u2190", "earlier", () => move(-0.25)),
     button("\u2192", "later", () => move(0.25)), button("reset", `show ${noun}`, reset),
     button("Save as SVG", "save the timelines as SVG", () => download(picture(figure.querySelector("svg")), `${data.title}, ${name()}.svg`))]));
-  section.append(html("p", { class: "quiet controls" }, `Select the chart, then: + and \u2212 or the wheel zoom, \u2190 and \u2192 or dragging move, 0 or a double click shows ${noun}.`));
+  section.append(html("p", { class: "quiet controls" }, `Select the chart, then: + and \u2212 or the wheel zoom, \u2190 and \u2192 or dragging move, 0 or a double click shows ${noun}, \u2191 and \u2193 explain one part after the other.`));
   section.append(figure, status);
   redraws.push(() => fit(shown));
   return () => fit(spans().first);
