@@ -136,7 +136,8 @@ TEST_CASE("hsdp: with a single shard group it is FSDP") {
     CHECK(node.metrics.iteration_us == fsdp2.metrics.iteration_us);
     CHECK(node.warnings.size() == (workers > 1 ? 1 : 0));
     CHECK(make_plan(scene.setting, schedule_of(R"("hsdp")"), node).options ==
-          PipelineOptions{.scatters_in_flight = 1, .pads_tensors = true, .gathers_early = true});
+          PipelineOptions{
+              .scatters_in_flight = 1, .pads_tensors = true, .gathers_early = true, .keeps_tied = true});
   }
 }
 
@@ -319,12 +320,17 @@ TEST_CASE("hsdp: sums travel in the type in which gradients are reduced") {
 // ---- what is read, written and refused
 
 TEST_CASE("hsdp: its keys, and what is refused") {
-  CHECK(preset_schedule("hsdp").options ==
-        PipelineOptions{
-            .scatters_in_flight = 1, .shard_level = "node", .pads_tensors = true, .gathers_early = true});
+  CHECK(preset_schedule("hsdp").options == PipelineOptions{.scatters_in_flight = 1,
+                                                           .shard_level = "node",
+                                                           .pads_tensors = true,
+                                                           .gathers_early = true,
+                                                           .keeps_tied = true});
   CHECK(schedule_of(R"({"name": "hsdp", "shard_workers": 4})").options ==
-        PipelineOptions{
-            .scatters_in_flight = 1, .shard_workers = 4, .pads_tensors = true, .gathers_early = true});
+        PipelineOptions{.scatters_in_flight = 1,
+                        .shard_workers = 4,
+                        .pads_tensors = true,
+                        .gathers_early = true,
+                        .keeps_tied = true});
   CHECK(schedule_of(hsdp()).name == "sharded shard_workers 2");
   const auto refused = [](const std::string& members, const char* message) {
     CHECK_THROWS_WITH_AS(schedule_of(hsdp(members)), message, core::InputError);
@@ -357,9 +363,11 @@ TEST_CASE("hsdp: a plan says how many workers shard, and a mesh of two dimension
   const Scene scene(two_layers(), nodes_of(2, kInside, kBetween, false), 8, {.iterations = 1});
   const Schedule schedule = schedule_of(R"("hsdp")");
   const PlanFile plan = make_plan(scene.setting, schedule, scene.run(schedule));
-  CHECK(plan.options ==
-        PipelineOptions{
-            .scatters_in_flight = 1, .shard_workers = 2, .pads_tensors = true, .gathers_early = true});
+  CHECK(plan.options == PipelineOptions{.scatters_in_flight = 1,
+                                        .shard_workers = 2,
+                                        .pads_tensors = true,
+                                        .gathers_early = true,
+                                        .keeps_tied = true});
   const PlanFile again = read_plan_file(core::Field::parse(plan_text(plan), "p.json"));
   CHECK(again.options == plan.options);
 }

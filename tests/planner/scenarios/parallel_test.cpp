@@ -113,7 +113,8 @@ TEST_CASE("scenario: a plan for a stage says how many workers shard, and its emi
                                                         .scatters_in_flight = 1,
                                                         .shard_workers = 2,
                                                         .pads_tensors = true,
-                                                        .gathers_early = true});
+                                                        .gathers_early = true,
+                                                        .keeps_tied = true});
   }
   CHECK(found.emission->text.find(
             R"raw(init_device_mesh("cuda", (2, 4, 2), mesh_dim_names=("pp", "replicate", "shard")))raw") !=
