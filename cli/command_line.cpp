@@ -20,6 +20,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/file_guard.hpp"
+#include "core/ignoring_case.hpp"
 
 namespace cli {
 
@@ -52,7 +53,8 @@ Check number_in(double min, double max) {
 }
 
 Check one_of(const std::vector<std::string_view>& names) {
-  const auto error = [names](const std::string& text) {
+  const auto error = [names](std::string& text) {
+    text = core::ignoring_case(text, names);
     if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
     return fmt::format("expected one of {}, got '{}'{}", fmt::join(names, ", "), core::printable(text),
                        core::suggestion(text, names));
@@ -65,7 +67,7 @@ Check check_with(const std::function<std::string(const std::string&)>& error) {
 }
 
 Option Option::required() const { return Option(option_->required()); }
-Option Option::check(const Check& check) const { return Option(option_->check(*check)); }
+Option Option::check(const Check& check) const { return Option(option_->transform(*check)); }
 Option Option::show_default() const { return Option(option_->capture_default_str()); }
 Option Option::needs(const Option& other) const { return Option(option_->needs(other.option_)); }
 Option Option::excludes(const Option& other) const { return Option(option_->excludes(other.option_)); }

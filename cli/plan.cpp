@@ -179,7 +179,7 @@ void plan(const Options& options) {
   const planner::Schedule schedule = options.memory_front && !options.has_schedule
                                          ? only_sharded_schedule(scenario)
                                          : chosen_schedule(options.schedule, scenario);
-  if (options.has_schedule) warn_of_longer_names(options.schedule, scenario);
+  if (options.has_schedule) warn_of_longer_names(schedule.name, scenario);
   if (scenario.parallel) return plan_parts(options, scenario, schedule);
   if (options.consider) return consider(options, scenario, schedule);
   if (options.memory_front) return memory_front(options, scenario, schedule);

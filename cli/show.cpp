@@ -15,6 +15,7 @@
 #include "cli/output.hpp"
 #include "core/bundled.hpp"
 #include "core/errors.hpp"
+#include "core/ignoring_case.hpp"
 #include "core/json_text.hpp"
 #include "core/model/model.hpp"
 #include "core/text_table.hpp"
@@ -327,7 +328,13 @@ Document loaded(const std::string& path) {
   return {path, read_text(path)};
 }
 
-void show(const std::string& path, bool json) {
+void show(const std::string& text, bool json) {
+  const std::vector<std::string> names = known_names();
+  std::error_code none;
+  const std::string path =
+      std::filesystem::exists(text, none)
+          ? text
+          : core::ignoring_case(text, std::vector<std::string_view>(names.begin(), names.end()));
   if (const std::string list = list_text(path, json); !list.empty())
     return json ? print(list) : print_for_people(list);
   const Document document = loaded(path);
@@ -337,8 +344,8 @@ void show(const std::string& path, bool json) {
   const std::string name = file.at("format").one_of(known);
   for (const Format& format : kFormats)
     if (format.name == name) {
-      const std::string text = format.show(file);  // refuses what is wrong, also for --json
-      json ? print(document.text) : print_for_people(printable_lines(text));
+      const std::string shown = format.show(file);  // refuses what is wrong, also for --json
+      json ? print(document.text) : print_for_people(printable_lines(shown));
     }
 }
 

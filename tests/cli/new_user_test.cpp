@@ -310,6 +310,37 @@ TEST_CASE("errors: each says what is wrong, and what to do") {
   CHECK(outcome.err.ends_with(" makes a scenario of it)\n"));
 }
 
+TEST_CASE("names: on the command line those of the program's own ignore case, in files they do not") {
+  const support::TemporaryFolder folder;
+  const std::string out = folder / "out.json";
+  const std::pair<const char*, const char*> all[] = {
+      {"simulate GoogLeNet-K80", "simulate googlenet-k80"},
+      {"estimate GPT2 --device V100 --dtype Float16", "estimate gpt2 --device v100 --dtype float16"},
+      {"plan googlenet-k80 --workers 4 --schedule DDP --emit DDP",
+       "plan googlenet-k80 --workers 4 --schedule ddp --emit ddp"},
+      {"plan googlenet-k80 --workers 4 --for DDP", "plan googlenet-k80 --workers 4 --for ddp"},
+      {"plan GOOGLENET-K80 --workers 4 --schedule WFBP", "plan googlenet-k80 --workers 4 --schedule wfbp"},
+      {"show V100-10GbE", "show v100-10gbe"},
+      {"show Networks", "show networks"},
+      {"init --model GPT2 --device a100 --network V100-10GBE --workers 8 --force --json -o ",
+       "init --model gpt2 --device a100 --network v100-10gbe --workers 8 --force --json -o "}};
+  for (const auto& [given, exact] : all) {
+    CAPTURE(given);
+    const auto run = [&](std::string line) {
+      if (line.ends_with(' ')) line += out;
+      return run_program(words_of(line));
+    };
+    const Outcome outcome = run(given);
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.out == run(exact).out);
+  }
+  const std::string file = folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "workers": 4,
+    "profile": "resnet50-v100", "network": "V100-10GBE"})");
+  const std::string refused = run_program({"simulate", file}).err;
+  CHECK(refused.find("got 'V100-10GBE', did you mean 'v100-10gbe'?") != std::string::npos);
+}
+
 TEST_CASE("errors: names of values and of commands below commands are suggested") {
   const auto refused = [](const std::vector<std::string>& arguments) {
     const Outcome outcome = run_program(arguments);
