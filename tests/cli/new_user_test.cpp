@@ -442,6 +442,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("progress: on a terminal, every kind of plan that may take long says what is done" *
+          support::needs(no_script)) {
+  const support::TemporaryFolder folder;
+  const std::string sharded =
+      folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "workers": 4,
+    "profile": "resnet50-v100", "network": "v100-10gbe", "memory": {"optimizer": "adam"}})");
+  const std::string parallel = (support::source_dir() / "tests/data/schemas/scenario-parallel.json").string();
+  const std::pair<std::string, const char*> all[] = {
+      {"googlenet-k80 --workers 4 --for ddp", "0 of 1 done: the plan for ddp"},
+      {parallel, "0 of 1 done: the plans of all parts"},
+      {sharded + " --schedule fsdp --memory-front",
+       "0 of 1 done: the fastest plans for each amount of memory"}};
+  for (const auto& each : all) {
+    CAPTURE(each.first);
+    const std::string text = on_terminal(support::program() + " plan " + each.first);
+    CAPTURE(text);
+    CHECK(text.find(each.second) != std::string::npos);
+  }
+}
+
 TEST_CASE("progress: a line is cut where the terminal ends, so that the next one replaces it" *
           support::needs(no_script)) {
   const std::string text =
