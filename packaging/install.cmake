@@ -9,6 +9,7 @@ install(DIRECTORY scenarios models traces DESTINATION ${CMAKE_INSTALL_DATADIR}/f
 if(NOT SKBUILD)
   install(DIRECTORY python/fusewise DESTINATION ${CMAKE_INSTALL_DATADIR}/fusewise/python COMPONENT program
     PATTERN __pycache__ EXCLUDE)
+  install(FILES packaging/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)  # Debian requires it
 endif()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT program)
