@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <initializer_list>
 #include <optional>
 #include <sstream>
@@ -201,14 +202,26 @@ std::vector<std::string> command_names(const CLI::App& app) {
 }
 
 /// CLI11's own message for an unknown command only says that a command is required.
-void check_command(const CLI::App& app, const std::string& command) {
+void check_command(const CLI::App& app, const std::string& command, std::string_view hint = "") {
   if (command[0] == '-') return;  // an option of the program
   for (const CLI::App* each : app.get_subcommands([](const CLI::App* /*any*/) { return true; }))
     if (each->get_name() == command) return;
   const std::vector<std::string> names = command_names(app);
   const std::vector<std::string_view> known(names.begin(), names.end());
-  throw core::InputError(fmt::format("expected a command among {}, got '{}'{}", fmt::join(known, ", "),
-                                     core::printable(command), core::suggestion(command, known)));
+  throw core::InputError(fmt::format("expected a command among {}, got '{}'{}{}", fmt::join(known, ", "),
+                                     core::printable(command), core::suggestion(command, known), hint));
+}
+
+/// `help COMMAND` and `COMMAND help` ask for what `COMMAND --help` does, unless there is a file named help.
+void ask_for_help(std::vector<const char*>& words) {
+  constexpr std::string_view kHelp = "help";
+  std::error_code none;
+  if (words[1] == kHelp) {
+    words.erase(words.begin() + 1);
+    words.push_back("--help");
+  } else if (words.size() == 3 && words[2] == kHelp && !std::filesystem::exists(kHelp, none)) {
+    words[2] = "--help";
+  }
 }
 
 /// The long options that --help lists.
@@ -302,9 +315,11 @@ std::string fitted_help(const std::string& help, std::size_t width) {
 
 std::string Program::run(int argc, const char* const* argv) {
   if (argc == 1) return fitted(start_, terminal_width(STDOUT_FILENO));
-  if (argc >= 2) check_command(*app_, argv[1]);
+  std::vector<const char*> words(argv, argv + argc);
+  ask_for_help(words);
+  check_command(*app_, words[1], " (try fusewise --help)");
   try {
-    app_->parse(argc, argv);
+    app_->parse(static_cast<int>(words.size()), words.data());
     return {};
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) {
