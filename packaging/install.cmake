@@ -5,6 +5,8 @@ include(GNUInstallDirs)
 
 install(TARGETS fusewise RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(DIRECTORY scenarios models traces DESTINATION ${CMAKE_INSTALL_DATADIR}/fusewise COMPONENT program)
+file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)  # which --help names
+install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_DATADIR}/fusewise/docs COMPONENT program)
 # What `fusewise torch` calls. A wheel has the Python package already, as wheel.packages.
 if(NOT SKBUILD)
   install(DIRECTORY python/fusewise DESTINATION ${CMAKE_INSTALL_DATADIR}/fusewise/python COMPONENT program
