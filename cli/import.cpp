@@ -161,7 +161,7 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   for (const std::string& line : imported.account) text += "  " + core::one_line(line) + '\n';
   text += prediction.text;
   if (!options.network.empty()) text += summary(*imported.network);
-  print(printable_lines(text));
+  print_for_people(printable_lines(text));
 }
 
 /// Returns the measurements of the group that sums gradients, or of --group, over all ranks. Groups without
@@ -216,10 +216,10 @@ void import_job(const Options& options, const traces::ImportOptions& import_opti
     if (measured.network) {
       print_warnings(measured.curve_warnings);
       core::write_files({{options.network, network_text(*measured.network)}});
-      if (!options.json) print(summary(*measured.network) + '\n');
+      if (!options.json) print_for_people(summary(*measured.network) + '\n');
     }
   }
-  print(options.json ? report_json(report) : report_text(report));
+  options.json ? print(report_json(report)) : print_for_people(report_text(report));
 }
 
 /// An execution trace has no times, so that it makes no profile.
@@ -230,7 +230,7 @@ void import_execution_trace(const Options& options, const std::string& file) {
         "PyTorch execution trace",
         core::one_line(file)));
   const ranks::ExecutionTrace trace = ranks::read_execution_trace(file);
-  print(options.json ? execution_json(trace) : execution_text(trace));
+  options.json ? print(execution_json(trace)) : print_for_people(execution_text(trace));
 }
 
 /// A model's name or, with the sizes of its parameters, its file: a fusewise.model or a fusewise.profile.

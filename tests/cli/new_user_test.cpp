@@ -267,6 +267,29 @@ TEST_CASE("output: tables, sentences and warnings fit the terminal, and are whol
     }
 }
 
+TEST_CASE("output: on a terminal only rows of tables may be longer than its lines" *
+          support::needs(no_script)) {
+  const support::TemporaryFolder folder;
+  const std::string data = (support::source_dir() / "tests/data/ranks/dlrm").string();
+  const std::string log = folder.put("j.csv",
+                                     "collective,workers,bytes,us\nall_reduce,4,1000,20\n"
+                                     "all_reduce,4,10000,31\nall_reduce,4,100000,180\n"
+                                     "all_reduce,4,1000000,1500\n");
+  for (const std::string& arguments :
+       {"import " + data, "import " + data + " -o " + (folder / "p.json").string(), "fit " + log,
+        "validate " + (support::source_dir() / "validate/papers/dear.paper.json").string()}) {
+    CAPTURE(arguments);
+    std::size_t lines = 0;
+    for (const std::string& line : lines_on_terminal(arguments)) {
+      CAPTURE(line);
+      const std::size_t text = line.find_first_not_of(' ');
+      CHECK((line.size() <= 80 || line.find("  ", text) != std::string::npos));
+      ++lines;
+    }
+    CHECK(lines > 3);
+  }
+}
+
 TEST_CASE("errors: what is suggested is neither hidden nor refused there") {
   CHECK(run_program({"simulate", "googlenet-k80", "--versoin"}).err ==
         "The following argument was not expected: --versoin (try --help)\n");
