@@ -8,6 +8,7 @@
 
 #include "core/bundled.hpp"
 #include "core/errors.hpp"
+#include "core/ignoring_case.hpp"
 
 namespace cli {
 namespace {
@@ -84,10 +85,12 @@ std::vector<std::string> bundled_names(Bundled kind) {
 }
 
 std::optional<fs::path> find_bundled(Bundled kind, const std::string& name) {
-  const std::vector<std::string> known = bundled_names(kind);
-  if (std::find(known.begin(), known.end(), name) == known.end()) return std::nullopt;
+  const std::vector<std::string> names = bundled_names(kind);
+  const std::string found =
+      core::ignoring_case(name, std::vector<std::string_view>(names.begin(), names.end()));
+  if (std::find(names.begin(), names.end(), found) == names.end()) return std::nullopt;
   const Place at = place(kind);
-  return *data_folder() / at.folder / (name + std::string(at.ending));
+  return *data_folder() / at.folder / (found + std::string(at.ending));
 }
 
 bool is_name(const std::string& text) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/errors.hpp"
+#include "core/ignoring_case.hpp"
 
 namespace cli {
 
@@ -25,16 +26,19 @@ Option add_plan_options(const Command& command, std::int64_t& workers, const std
 }
 
 planner::Schedule chosen_schedule(const std::string& name, const scenarios::Scenario& scenario) {
-  for (const planner::Schedule& schedule : scenario.schedules)
-    if (schedule.name == name) return schedule;
   std::vector<std::string_view> known;
   for (const planner::Preset& preset : planner::presets())
     if (!preset.needs_compressor) known.push_back(preset.name);
-  if (std::find(known.begin(), known.end(), name) == known.end())
+  std::vector<std::string_view> all = known;
+  for (const planner::Schedule& schedule : scenario.schedules) all.push_back(schedule.name);
+  const std::string found = core::ignoring_case(name, all);
+  for (const planner::Schedule& schedule : scenario.schedules)
+    if (schedule.name == found) return schedule;
+  if (std::find(known.begin(), known.end(), found) == known.end())
     throw core::InputError(fmt::format("--schedule: expected one of the scenario's, or of {}, got '{}'{}",
                                        fmt::join(known, ", "), core::printable(name),
                                        core::suggestion(name, known)));
-  return planner::preset_schedule(name);
+  return planner::preset_schedule(found);
 }
 
 planner::Schedule only_sharded_schedule(const scenarios::Scenario& scenario) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <initializer_list>
 #include <optional>
 #include <sstream>
@@ -20,6 +21,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/file_guard.hpp"
+#include "core/ignoring_case.hpp"
 
 namespace cli {
 
@@ -52,7 +54,8 @@ Check number_in(double min, double max) {
 }
 
 Check one_of(const std::vector<std::string_view>& names) {
-  const auto error = [names](const std::string& text) {
+  const auto error = [names](std::string& text) {
+    text = core::ignoring_case(text, names);
     if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
     return fmt::format("expected one of {}, got '{}'{}", fmt::join(names, ", "), core::printable(text),
                        core::suggestion(text, names));
@@ -65,7 +68,7 @@ Check check_with(const std::function<std::string(const std::string&)>& error) {
 }
 
 Option Option::required() const { return Option(option_->required()); }
-Option Option::check(const Check& check) const { return Option(option_->check(*check)); }
+Option Option::check(const Check& check) const { return Option(option_->transform(*check)); }
 Option Option::show_default() const { return Option(option_->capture_default_str()); }
 Option Option::needs(const Option& other) const { return Option(option_->needs(other.option_)); }
 Option Option::excludes(const Option& other) const { return Option(option_->excludes(other.option_)); }
@@ -199,14 +202,26 @@ std::vector<std::string> command_names(const CLI::App& app) {
 }
 
 /// CLI11's own message for an unknown command only says that a command is required.
-void check_command(const CLI::App& app, const std::string& command) {
+void check_command(const CLI::App& app, const std::string& command, std::string_view hint = "") {
   if (command[0] == '-') return;  // an option of the program
   for (const CLI::App* each : app.get_subcommands([](const CLI::App* /*any*/) { return true; }))
     if (each->get_name() == command) return;
   const std::vector<std::string> names = command_names(app);
   const std::vector<std::string_view> known(names.begin(), names.end());
-  throw core::InputError(fmt::format("expected a command among {}, got '{}'{}", fmt::join(known, ", "),
-                                     core::printable(command), core::suggestion(command, known)));
+  throw core::InputError(fmt::format("expected a command among {}, got '{}'{}{}", fmt::join(known, ", "),
+                                     core::printable(command), core::suggestion(command, known), hint));
+}
+
+/// `help COMMAND` and `COMMAND help` ask for what `COMMAND --help` does, unless there is a file named help.
+void ask_for_help(std::vector<const char*>& words) {
+  constexpr std::string_view kHelp = "help";
+  std::error_code none;
+  if (words[1] == kHelp) {
+    words.erase(words.begin() + 1);
+    words.push_back("--help");
+  } else if (words.size() == 3 && words[2] == kHelp && !std::filesystem::exists(kHelp, none)) {
+    words[2] = "--help";
+  }
 }
 
 /// The long options that --help lists.
@@ -300,9 +315,11 @@ std::string fitted_help(const std::string& help, std::size_t width) {
 
 std::string Program::run(int argc, const char* const* argv) {
   if (argc == 1) return fitted(start_, terminal_width(STDOUT_FILENO));
-  if (argc >= 2) check_command(*app_, argv[1]);
+  std::vector<const char*> words(argv, argv + argc);
+  ask_for_help(words);
+  check_command(*app_, words[1], " (try fusewise --help)");
   try {
-    app_->parse(argc, argv);
+    app_->parse(static_cast<int>(words.size()), words.data());
     return {};
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) {

@@ -39,11 +39,12 @@ struct Finding {
 
 Finding data() {
   const auto folder = data_folder();
-  return {.what = "bundled data",
-          .is_there = folder.has_value(),
-          .found = folder ? folder->string() : "no folder share/fusewise beside the program",
-          .use = "scenarios, models and profiles by name",
-          .remedy = "set FUSEWISE_DATA to the root of the source tree"};
+  return {
+      .what = "bundled data",
+      .is_there = folder.has_value(),
+      .found = folder ? folder->string() : "no folder share/fusewise beside the program",
+      .use = "scenarios, models and profiles by name",
+      .remedy = "set FUSEWISE_DATA to the root of the source tree, or to share/fusewise of an installation"};
 }
 
 /// The path of a program on PATH; empty if there is none. Sbin folders count: ip and tc are there.

@@ -91,7 +91,7 @@ void run(const Options& options) {
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, network_text(report.network)});
   core::write_files(files);
-  print(options.as_json ? report_json(report) : report_table(report));
+  options.as_json ? print(report_json(report)) : print_for_people(report_table(report));
 }
 
 }  // namespace

@@ -156,12 +156,12 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   if (!options.network.empty()) files.push_back({options.network, network_text(*imported.network)});
   if (!options.plan.empty()) files.push_back({options.plan, prediction.plan});
   core::write_files(files);
-  if (options.output.empty()) return print(profile_text(imported.profile));
+  if (options.output.empty() || options.json) return print(profile_text(imported.profile));
   std::string text = summary(imported.profile);
   for (const std::string& line : imported.account) text += "  " + core::one_line(line) + '\n';
   text += prediction.text;
   if (!options.network.empty()) text += summary(*imported.network);
-  print(printable_lines(text));
+  print_for_people(printable_lines(text));
 }
 
 /// Returns the measurements of the group that sums gradients, or of --group, over all ranks. Groups without
@@ -210,15 +210,16 @@ void import_job(const Options& options, const traces::ImportOptions& import_opti
   if (!options.output.empty()) {
     measured.warnings = report.warnings;
     import_kineto(options, import_options, chosen.path, std::move(measured));
+    if (options.json) return;
   } else {
     print_warnings(report.warnings);
     if (measured.network) {
       print_warnings(measured.curve_warnings);
       core::write_files({{options.network, network_text(*measured.network)}});
-      if (!options.json) print(summary(*measured.network) + '\n');
+      if (!options.json) print_for_people(summary(*measured.network) + '\n');
     }
   }
-  print(options.json ? report_json(report) : report_text(report));
+  options.json ? print(report_json(report)) : print_for_people(report_text(report));
 }
 
 /// An execution trace has no times, so that it makes no profile.
@@ -229,7 +230,7 @@ void import_execution_trace(const Options& options, const std::string& file) {
         "PyTorch execution trace",
         core::one_line(file)));
   const ranks::ExecutionTrace trace = ranks::read_execution_trace(file);
-  print(options.json ? execution_json(trace) : execution_text(trace));
+  options.json ? print(execution_json(trace)) : print_for_people(execution_text(trace));
 }
 
 /// A model's name or, with the sizes of its parameters, its file: a fusewise.model or a fusewise.profile.
@@ -294,8 +295,8 @@ void import(const Options& options) {
   if (kind != ranks::SourceKind::log && options.iteration_ms)
     throw core::InputError("--iteration-ms: expected a log without iterations of its own, got a trace");
   if (kind == ranks::SourceKind::execution_trace) return import_execution_trace(options, files.front());
-  const bool is_job = files.size() > 1 || options.json || options.rank >= 0 || !options.group.empty() ||
-                      kind == ranks::SourceKind::nsys;
+  const bool is_job = files.size() > 1 || (options.json && options.output.empty()) || options.rank >= 0 ||
+                      !options.group.empty() || kind == ranks::SourceKind::nsys;
   if (kind != ranks::SourceKind::log && is_job) return import_job(options, import_options, recordings);
   if (kind == ranks::SourceKind::kineto) return import_kineto(options, import_options, files.front());
   if (!options.network.empty())
@@ -305,12 +306,12 @@ void import(const Options& options) {
   if (const auto* log_profile = std::get_if<core::Profile>(&imported)) {
     const core::Profile profile =
         options.iteration_ms ? with_iteration(*log_profile, *options.iteration_ms) : *log_profile;
-    return write_or_print(options.output, profile_text(profile), summary(profile));
+    return write_or_print(options.output, profile_text(profile), summary(profile), options.json);
   }
   if (options.iteration_ms)
     throw core::InputError("--iteration-ms: expected logs that give a profile, got measured collectives");
   write_or_print(options.output, network_text(std::get<core::Network>(imported)),
-                 summary(std::get<core::Network>(imported)));
+                 summary(std::get<core::Network>(imported)), options.json);
 }
 
 }  // namespace
@@ -357,7 +358,10 @@ void add_import(const Command& program) {
                      "NAME@RANK (default: the one that sums gradients)");
   command.add_option("--rank", options->rank, "rank whose trace makes the profile (default: the lowest)")
       .check(range<std::int64_t>(0, 999'999));
-  command.add_flag("--json", options->json, "print the report on ranks or buckets as JSON").excludes(output);
+  command.add_flag("--json", options->json,
+                   "print JSON: with --output what is written to it instead of a summary, otherwise the "
+                   "report on ranks or "
+                   "buckets");
   command.add_option("--model", options->import.model,
                      "name of the model (default: the file's name), or a fusewise.model or fusewise.profile "
                      "with its parameters, for a trace without shapes");

@@ -21,6 +21,7 @@
 #include "core/errors.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/files.hpp"
+#include "core/ignoring_case.hpp"
 #include "core/json_text.hpp"
 #include "core/quantities.hpp"
 #include "planner/job/registry.hpp"
@@ -119,8 +120,12 @@ std::int64_t workers_of_node(const std::string& network) {
   return out;
 }
 
+std::string network_name(const std::string& text) {
+  return core::ignoring_case(text, core::bundled_network_names());
+}
+
 void check_network(const std::string& text) {
-  if (core::find_bundled_network(text)) return;
+  if (core::find_bundled_network(network_name(text))) return;
   if (text.find(".json") != std::string::npos) return void(core::read_network(core::Field::load(text)));
   if (core::parse_rate(text)) return;
   throw core::InputError(fmt::format(
@@ -146,6 +151,7 @@ void complete(Options& options) {
             "networks' lists:",
             check_network);
   check_network(options.network);
+  options.network = network_name(options.network);
   if (options.workers.empty())
     options.workers = read_workers(ask("--workers", "How many workers? Such as 4,8,16:",
                                        [](const std::string& answer) { (void)read_workers(answer); }));

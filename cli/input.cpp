@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <optional>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/files.hpp"
+#include "core/ignoring_case.hpp"
 #include "core/quantities.hpp"
 #include "profiler/traces/kineto/gzip_stream.hpp"
 
@@ -31,12 +31,8 @@ void check_name(std::string_view option, const std::string& name,
 
 std::string known_name(std::string_view option, const std::string& text,
                        const std::vector<std::string_view>& known) {
-  std::string name = text;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (std::ranges::find(known, name) == known.end())
-    throw InputError(fmt::format("{}: expected one of {}, got '{}'{}", option, fmt::join(known, ", "),
-                                 core::printable(text), core::suggestion(name, known)));
+  std::string name = core::ignoring_case(text, known);
+  check_name(option, name, known);
   return name;
 }
 

@@ -18,8 +18,7 @@ namespace cli {
 /// Throws InputError, with a suggestion, if the name is not a known one.
 void check_name(std::string_view option, const std::string& name, const std::vector<std::string_view>& known);
 
-/// The known name that the text is in small letters, as names of devices ignore case. Throws InputError, with
-/// a suggestion.
+/// The known name that the text is, whatever the case of its letters. Throws InputError, with a suggestion.
 std::string known_name(std::string_view option, const std::string& text,
                        const std::vector<std::string_view>& known);
 

@@ -30,25 +30,31 @@ constexpr const char* kStart =
     "  fusewise --help                                all commands\n";
 
 /// A new command needs a row.
-constexpr cli::DocumentationPage kPages[] = {{"", "docs/index.md, docs/commands.md"},
-                                             {"simulate", "docs/simulating.md"},
-                                             {"sweep", "docs/sweeps.md"},
-                                             {"plan", "docs/planning.md, docs/frameworks.md"},
-                                             {"report", "docs/report.md"},
-                                             {"validate", "docs/validation.md, docs/papers.md"},
-                                             {"calibrate", "docs/calibration.md"},
-                                             {"init", "docs/installing.md"},
-                                             {"doctor", "docs/installing.md"},
-                                             {"torch", "docs/pytorch.md"},
-                                             {"show", "docs/commands.md"},
-                                             {"import", "docs/profiling.md, docs/traces.md, docs/ranks.md"},
-                                             {"compare", "docs/ranks.md"},
-                                             {"fit", "docs/measuring.md"},
-                                             {"estimate", "docs/profiling.md"},
-                                             {"measure", "docs/measuring.md, docs/compression.md"},
-                                             {"netlab", "docs/measuring.md"},
-                                             {"profile", "docs/profiling.md"},
-                                             {"schema", "docs/file-formats.md"}};
+constexpr cli::DocumentationPage kPages[] = {
+    {"",
+     "docs/index.md, docs/commands.md, docs/tutorial.md, docs/faq.md, "
+     "docs/glossary.md, docs/errors.md, docs/accuracy.md, "
+     "docs/performance.md, docs/method.md, docs/architecture.md\n"
+     "(docs is a folder of the source tree, and of share/fusewise of "
+     "an installation)"},
+    {"simulate", "docs/simulating.md, docs/schedules.md, docs/clusters.md, docs/sharded.md"},
+    {"sweep", "docs/sweeps.md"},
+    {"plan", "docs/planning.md, docs/frameworks.md, docs/sharded.md"},
+    {"report", "docs/report.md"},
+    {"validate", "docs/validation.md, docs/papers.md"},
+    {"calibrate", "docs/calibration.md"},
+    {"init", "docs/installing.md, docs/tutorial.md"},
+    {"doctor", "docs/installing.md"},
+    {"torch", "docs/pytorch.md"},
+    {"show", "docs/commands.md, docs/networks.md"},
+    {"import", "docs/profiling.md, docs/traces.md, docs/ranks.md"},
+    {"compare", "docs/ranks.md"},
+    {"fit", "docs/measuring.md"},
+    {"estimate", "docs/profiling.md"},
+    {"measure", "docs/measuring.md, docs/compression.md"},
+    {"netlab", "docs/measuring.md"},
+    {"profile", "docs/profiling.md"},
+    {"schema", "docs/file-formats.md"}};
 
 int fail(int code, std::string_view message) {
   cli::print_error(message);

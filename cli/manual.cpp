@@ -1,6 +1,7 @@
 #include "cli/manual.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -123,45 +124,65 @@ std::string quoted(std::string_view text, std::string_view escaped) {
   return out;
 }
 
+/// `_arguments` with the options of a command; `first` describes its first argument, or is empty.
+std::string zsh_arguments(const CommandText& command, const std::string& first) {
+  std::string out = "_arguments";
+  for (const OptionText& option : command.options)
+    for (const std::string& name : long_names({.options = {option}}))
+      out += fmt::format(" \\\n        '{}[{}]{}'", name, quoted(option.help, "[]:"),
+                         option.takes_value ? ":value:_files" : "");
+  return out + first + " \\\n        '*:file:_files' ;;\n";
+}
+
 std::string zsh(const CommandText& program) {
   std::string commands;
   std::string cases;
   for (const CommandText& each : program.commands) {
     commands += fmt::format("    '{}:{}'\n", each.name, quoted(each.help, ":"));
-    std::string arguments;
-    for (const OptionText& option : each.options) {
-      if (option.is_positional) continue;
-      const std::size_t at = option.names.rfind("--");
-      arguments +=
-          fmt::format(" \\\n        '{}[{}]{}'", option.names.substr(at == std::string::npos ? 0 : at),
-                      quoted(option.help, "[]:"), option.takes_value ? ":value:_files" : "");
+    if (each.commands.empty()) {
+      cases += fmt::format("      {}) {}", each.name, zsh_arguments(each, ""));
+      continue;
     }
-    if (!each.commands.empty())
-      arguments += fmt::format(" \\\n        '1:command:({})'", fmt::join(names(each.commands), " "));
-    cases += fmt::format("      {}) _arguments{} \\\n        '*:file:_files' ;;\n", each.name, arguments);
+    const std::string first =
+        fmt::format(" \\\n        '1:command:({})'", fmt::join(names(each.commands), " "));
+    for (const CommandText& below : each.commands)
+      cases += fmt::format("      {}:{}) {}", each.name, below.name, zsh_arguments(below, first));
+    cases += fmt::format("      {}:*) {}", each.name, zsh_arguments(each, first));
   }
+  const auto has_commands = [](const CommandText& each) { return !each.commands.empty(); };
+  std::vector<CommandText> parents;
+  std::copy_if(program.commands.begin(), program.commands.end(), std::back_inserter(parents), has_commands);
   return fmt::format(
       "#compdef fusewise\n# zsh completion for fusewise; made from its command line.\n"
       "_fusewise() {{\n  local -a commands=(\n{}  )\n"
       "  if ((CURRENT == 2)); then\n    _describe command commands\n  else\n    local command=$words[2]\n"
-      "    shift words\n    ((CURRENT--))\n    case $command in\n{}    esac\n  fi\n}}\n_fusewise \"$@\"\n",
-      commands, cases);
+      "    shift words\n    ((CURRENT--))\n"
+      "    case $command in\n      {}) command+=:$words[2] ;;\n    esac\n"
+      "    case $command in\n{}    esac\n  fi\n}}\n_fusewise \"$@\"\n",
+      commands, fmt::join(names(parents), "|"), cases);
+}
+
+/// The options of a command, where a condition of fish holds.
+std::string fish_options(const CommandText& command, const std::string& condition) {
+  std::string out;
+  for (const OptionText& option : command.options)
+    for (const std::string& name : long_names({.options = {option}}))
+      out += fmt::format("complete -c fusewise -n '{}' -l {}{} -d '{}'\n", condition, name.substr(2),
+                         option.takes_value ? " -r" : "", quoted(option.help, ""));
+  return out;
 }
 
 std::string fish(const CommandText& program) {
   std::string out = "# fish completion for fusewise; made from its command line.\n";
   for (const CommandText& each : program.commands) {
+    const std::string chosen = "__fish_seen_subcommand_from " + each.name;
     out += fmt::format("complete -c fusewise -n __fish_use_subcommand -a {} -d '{}'\n", each.name,
                        quoted(each.help, ""));
-    for (const CommandText& below : each.commands)
-      out += fmt::format("complete -c fusewise -n '__fish_seen_subcommand_from {}' -a {} -d '{}'\n",
-                         each.name, below.name, quoted(below.help, ""));
-    for (const OptionText& option : each.options) {
-      const std::size_t at = option.names.rfind("--");
-      if (option.is_positional || at == std::string::npos) continue;
-      out +=
-          fmt::format("complete -c fusewise -n '__fish_seen_subcommand_from {}' -l {}{} -d '{}'\n", each.name,
-                      option.names.substr(at + 2), option.takes_value ? " -r" : "", quoted(option.help, ""));
+    out += fish_options(each, chosen);
+    for (const CommandText& below : each.commands) {
+      out += fmt::format("complete -c fusewise -n '{}' -a {} -d '{}'\n", chosen, below.name,
+                         quoted(below.help, ""));
+      out += fish_options(below, fmt::format("{}; and __fish_seen_subcommand_from {}", chosen, below.name));
     }
   }
   return out;

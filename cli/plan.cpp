@@ -134,7 +134,11 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
 void memory_front(const Options& options, const scenarios::Scenario& scenario,
                   const planner::Schedule& schedule) {
   const std::int64_t workers = chosen_workers(options, scenario);
+  StepLine line;
+  line.count_seconds();
+  line.next("the fastest plans for each amount of memory");
   const scenarios::Fronted found = scenarios::memory_front(scenario, workers, schedule);
+  line.end();
   if (!options.output.empty())
     core::write_file(options.output,
                      planner::plan_text(scenarios::plan(scenario, workers, found.chosen).plan));
@@ -147,8 +151,12 @@ void memory_front(const Options& options, const scenarios::Scenario& scenario,
 /// writes the plans.
 void plan_parts(const Options& options, const scenarios::Scenario& scenario,
                 const planner::Schedule& schedule) {
+  StepLine line;
+  line.count_seconds();
+  line.next("the plans of all parts");
   const scenarios::DividedPlan found =
       scenarios::divided_plan(scenario, chosen_workers(options, scenario), schedule, options.emit);
+  line.end();
   if (!options.output.empty()) core::write_file(options.output, scenarios::divided_plan_json(found));
   print_warnings(found.warnings);
   if (found.emission)
@@ -179,7 +187,7 @@ void plan(const Options& options) {
   const planner::Schedule schedule = options.memory_front && !options.has_schedule
                                          ? only_sharded_schedule(scenario)
                                          : chosen_schedule(options.schedule, scenario);
-  if (options.has_schedule) warn_of_longer_names(options.schedule, scenario);
+  if (options.has_schedule) warn_of_longer_names(schedule.name, scenario);
   if (scenario.parallel) return plan_parts(options, scenario, schedule);
   if (options.consider) return consider(options, scenario, schedule);
   if (options.memory_front) return memory_front(options, scenario, schedule);
@@ -187,6 +195,7 @@ void plan(const Options& options) {
   check_same_target(options);
   StepLine line;
   line.count_seconds();
+  if (!options.target.empty()) line.next(fmt::format("the plan for {}", options.target));
   const scenarios::Planned planned = scenarios::plan(
       scenario, chosen_workers(options, scenario), schedule,
       {.emit = options.emit,

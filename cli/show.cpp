@@ -15,6 +15,8 @@
 #include "cli/output.hpp"
 #include "core/bundled.hpp"
 #include "core/errors.hpp"
+#include "core/estimate/device.hpp"
+#include "core/ignoring_case.hpp"
 #include "core/json_text.hpp"
 #include "core/model/model.hpp"
 #include "core/text_table.hpp"
@@ -22,6 +24,7 @@
 #include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/scenario.hpp"
+#include "planner/schedule/schedule.hpp"
 #include "validate/live/compare.hpp"
 
 namespace cli {
@@ -241,6 +244,28 @@ std::vector<Entry> profiles() {
   return out;
 }
 
+std::vector<Entry> schedules() {
+  std::vector<Entry> out;
+  for (const planner::Preset& preset : planner::presets())
+    out.push_back({{std::string(preset.name), std::string(preset.summary)},
+                   {{"name", preset.name}, {"summary", preset.summary}}});
+  return out;
+}
+
+std::vector<Entry> devices() {
+  std::vector<Entry> out;
+  for (const core::Device& device : core::devices())
+    out.push_back(
+        {{std::string(device.name), std::string(device.full_name), fmt::format("{:g}", device.float32_tflops),
+          fmt::format("{:g}", device.float16_tflops), fmt::format("{:g}", device.memory_gbytes_per_s)},
+         {{"name", device.name},
+          {"full_name", device.full_name},
+          {"float32_tflops", device.float32_tflops},
+          {"float16_tflops", device.float16_tflops},
+          {"memory_gbytes_per_s", device.memory_gbytes_per_s}}});
+  return out;
+}
+
 std::vector<List> lists() {
   return {
       {.name = "scenarios",
@@ -269,7 +294,18 @@ std::vector<List> lists() {
        .left = {0, 1},
        .entries = networks_of_scenarios,
        .hint = "\nA scenario names one: \"network\": \"NAME\", with \"between\": "
-               "{\"bandwidth_gbps\": 400} for several nodes of a measured machine\n"}};
+               "{\"bandwidth_gbps\": 400} for several nodes of a measured machine\n"},
+      {.name = "schedules",
+       .header = {"schedule", "what it does"},
+       .left = {0, 1},
+       .entries = schedules,
+       .hint =
+           "\nA scenario lists some: \"schedules\": [\"NAME\"]; fusewise plan --schedule NAME takes one\n"},
+      {.name = "devices",
+       .header = {"device", "in full", "float32 TFLOP/s", "float16 TFLOP/s", "memory GB/s"},
+       .left = {0, 1},
+       .entries = devices,
+       .hint = "\nfusewise estimate MODEL --device NAME makes a profile for one\n"}};
 }
 
 std::string table(const List& list) {
@@ -284,7 +320,8 @@ std::string list_text(const std::string& name, bool json) {
   ordered_json entries = ordered_json::array();
   for (const List& list : lists()) {
     if (list.name != name) continue;
-    if (name != "networks") check_data_folder(name);  // those are a part of the program
+    if (name == "scenarios" || name == "models" || name == "profiles")
+      check_data_folder(name);  // the others are a part of the program
     if (!json) tables += table(list);
     if (json)
       for (Entry& entry : list.entries()) entries.push_back(std::move(entry.json));
@@ -327,7 +364,13 @@ Document loaded(const std::string& path) {
   return {path, read_text(path)};
 }
 
-void show(const std::string& path, bool json) {
+void show(const std::string& text, bool json) {
+  const std::vector<std::string> names = known_names();
+  std::error_code none;
+  const std::string path =
+      std::filesystem::exists(text, none)
+          ? text
+          : core::ignoring_case(text, std::vector<std::string_view>(names.begin(), names.end()));
   if (const std::string list = list_text(path, json); !list.empty())
     return json ? print(list) : print_for_people(list);
   const Document document = loaded(path);
@@ -337,8 +380,8 @@ void show(const std::string& path, bool json) {
   const std::string name = file.at("format").one_of(known);
   for (const Format& format : kFormats)
     if (format.name == name) {
-      const std::string text = format.show(file);  // refuses what is wrong, also for --json
-      json ? print(document.text) : print_for_people(printable_lines(text));
+      const std::string shown = format.show(file);  // refuses what is wrong, also for --json
+      json ? print(document.text) : print_for_people(printable_lines(shown));
     }
 }
 
@@ -350,12 +393,13 @@ void add_show(const Command& program) {
   const Command command = program.add_command("show", "Describe the contents of a file");
   command.footer("Example: fusewise show resnet50");
   command
-      .add_option("FILE", *path,
-                  "a profile, network, compressors, model, plan, stage plans, memory front, live validation "
-                  "or scenario "
-                  "file; "
-                  "the name of a bundled one; or "
-                  "'scenarios', 'models', 'profiles' or 'networks' for a list of those")
+      .add_option(
+          "FILE", *path,
+          "a profile, network, compressors, model, plan, stage plans, memory front, live validation "
+          "or scenario "
+          "file; "
+          "the name of a bundled one; or "
+          "'scenarios', 'models', 'profiles', 'networks', 'schedules' or 'devices' for a list of those")
       .required();
   command.add_flag("--json", *json, "print JSON: the list, or the file itself after it has been checked");
   command.on_run([path, json] { show(*path, *json); });

@@ -50,7 +50,7 @@ void reproduce_papers(const Options& options) {
   if (!options.output.empty())
     core::write_file(options.output, is_json_file(options.output) ? validate::papers_json(results)
                                                                   : validate::papers_page(results));
-  print(options.json ? validate::papers_json(results) : validate::papers_table(results));
+  options.json ? print(validate::papers_json(results)) : print_for_people(validate::papers_table(results));
   const std::vector<std::string> faults = validate::faults(results);
   if (!faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(faults, "; ")));
 }

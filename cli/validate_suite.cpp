@@ -79,7 +79,7 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
   if (!output.empty())
     core::write_file(
         output, is_json_file(output) ? document : suite::report_page(report, suite_file.tolerance, about));
-  print(json ? document : suite::report_table(report, suite_file.tolerance));
+  json ? print(document) : print_for_people(suite::report_table(report, suite_file.tolerance));
   if (!report.faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(report.faults, "; ")));
   if (report.not_judged > 0)
     throw core::EnvironmentError(

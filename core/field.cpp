@@ -10,6 +10,7 @@
 
 #include "core/errors.hpp"
 #include "core/files.hpp"
+#include "core/ignoring_case.hpp"
 #include "core/limits.hpp"
 
 namespace core {
@@ -187,10 +188,11 @@ class Reader : public nlohmann::json_sax<json> {
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates) {
   constexpr std::size_t kLongestWord = 64;
   if (word.size() > kLongestWord) return "";
+  const std::string small = in_small_letters(word);
   std::string_view best;
   std::size_t min = std::max<std::size_t>(1, std::min<std::size_t>(3, word.size() / 2)) + 1;
   for (const std::string_view candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
+    const std::size_t distance = edit_distance(small, in_small_letters(candidate));
     if (distance < min) {
       min = distance;
       best = candidate;

@@ -1,12 +1,13 @@
 #include "core/quantities.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <span>
 
 #include <fmt/format.h>
+
+#include "core/ignoring_case.hpp"
 
 namespace core {
 namespace {
@@ -18,18 +19,12 @@ struct Unit {
 
 constexpr double kMax = 1e15;
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
 /// Reads a number >= 0 and one of the units, ignoring case.
 std::optional<double> parse(std::string_view text, std::span<const Unit> units) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) return {};
-  const std::string unit = lower(text.substr(static_cast<std::size_t>(end - text.data())));
+  const std::string unit = in_small_letters(text.substr(static_cast<std::size_t>(end - text.data())));
   for (const Unit& each : units)
     if (unit == each.name) {
       const double value = number * each.factor;

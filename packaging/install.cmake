@@ -5,10 +5,13 @@ include(GNUInstallDirs)
 
 install(TARGETS fusewise RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(DIRECTORY scenarios models traces DESTINATION ${CMAKE_INSTALL_DATADIR}/fusewise COMPONENT program)
+file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)  # which --help names
+install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_DATADIR}/fusewise/docs COMPONENT program)
 # What `fusewise torch` calls. A wheel has the Python package already, as wheel.packages.
 if(NOT SKBUILD)
   install(DIRECTORY python/fusewise DESTINATION ${CMAKE_INSTALL_DATADIR}/fusewise/python COMPONENT program
     PATTERN __pycache__ EXCLUDE)
+  install(FILES packaging/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)  # Debian requires it
 endif()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT program)

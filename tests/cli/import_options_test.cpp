@@ -1,6 +1,7 @@
 // fusewise import: --iteration-ms, what an iteration takes beyond its layers, and --model.
 
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,24 @@ using support::run_program;
 
 /// One layer: backward 5 us and, as assumed, forward 2.5 us.
 const std::string kLog = "[0, 10, 5, 100]\n[1, 2, 5, 0]\n";
+
+TEST_CASE("import: --json prints what --output writes, of logs and of traces") {
+  const support::TemporaryFolder folder;
+  const std::string file = folder / "p.json";
+  const std::string log = folder.put("tmp8comm.log", kLog);
+  const std::string dlrm = "tests/data/ranks/dlrm";
+  for (const std::vector<std::string>& logs :
+       {std::vector{log, std::string("--batch"), std::string("4")}, {dlrm}}) {
+    CAPTURE(logs.front());
+    std::vector<std::string> arguments = {"import", "-o", file, "--json"};
+    arguments.insert(arguments.end(), logs.begin(), logs.end());
+    const Outcome outcome = run_program(arguments);
+    CAPTURE(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(outcome.out == core::read_file(file));
+    CHECK(nlohmann::json::parse(outcome.out).at("format") == "fusewise.profile");
+  }
+}
 
 TEST_CASE("import: an iteration's remainder is kept, and simulated on one worker") {
   const support::TemporaryFolder folder;

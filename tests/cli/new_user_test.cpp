@@ -267,6 +267,29 @@ TEST_CASE("output: tables, sentences and warnings fit the terminal, and are whol
     }
 }
 
+TEST_CASE("output: on a terminal only rows of tables may be longer than its lines" *
+          support::needs(no_script)) {
+  const support::TemporaryFolder folder;
+  const std::string data = (support::source_dir() / "tests/data/ranks/dlrm").string();
+  const std::string log = folder.put("j.csv",
+                                     "collective,workers,bytes,us\nall_reduce,4,1000,20\n"
+                                     "all_reduce,4,10000,31\nall_reduce,4,100000,180\n"
+                                     "all_reduce,4,1000000,1500\n");
+  for (const std::string& arguments :
+       {"import " + data, "import " + data + " -o " + (folder / "p.json").string(), "fit " + log,
+        "validate " + (support::source_dir() / "validate/papers/dear.paper.json").string()}) {
+    CAPTURE(arguments);
+    std::size_t lines = 0;
+    for (const std::string& line : lines_on_terminal(arguments)) {
+      CAPTURE(line);
+      const std::size_t text = line.find_first_not_of(' ');
+      CHECK((line.size() <= 80 || line.find("  ", text) != std::string::npos));
+      ++lines;
+    }
+    CHECK(lines > 3);
+  }
+}
+
 TEST_CASE("errors: what is suggested is neither hidden nor refused there") {
   CHECK(run_program({"simulate", "googlenet-k80", "--versoin"}).err ==
         "The following argument was not expected: --versoin (try --help)\n");
@@ -308,6 +331,37 @@ TEST_CASE("errors: each says what is wrong, and what to do") {
       profile +
       ": /format: expected fusewise.plan, scenario, suite or paper, or a folder of papers, got a "));
   CHECK(outcome.err.ends_with(" makes a scenario of it)\n"));
+}
+
+TEST_CASE("names: on the command line those of the program's own ignore case, in files they do not") {
+  const support::TemporaryFolder folder;
+  const std::string out = folder / "out.json";
+  const std::pair<const char*, const char*> all[] = {
+      {"simulate GoogLeNet-K80", "simulate googlenet-k80"},
+      {"estimate GPT2 --device V100 --dtype Float16", "estimate gpt2 --device v100 --dtype float16"},
+      {"plan googlenet-k80 --workers 4 --schedule DDP --emit DDP",
+       "plan googlenet-k80 --workers 4 --schedule ddp --emit ddp"},
+      {"plan googlenet-k80 --workers 4 --for DDP", "plan googlenet-k80 --workers 4 --for ddp"},
+      {"plan GOOGLENET-K80 --workers 4 --schedule WFBP", "plan googlenet-k80 --workers 4 --schedule wfbp"},
+      {"show V100-10GbE", "show v100-10gbe"},
+      {"show Networks", "show networks"},
+      {"init --model GPT2 --device a100 --network V100-10GBE --workers 8 --force --json -o ",
+       "init --model gpt2 --device a100 --network v100-10gbe --workers 8 --force --json -o "}};
+  for (const auto& [given, exact] : all) {
+    CAPTURE(given);
+    const auto run = [&](std::string line) {
+      if (line.ends_with(' ')) line += out;
+      return run_program(words_of(line));
+    };
+    const Outcome outcome = run(given);
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.out == run(exact).out);
+  }
+  const std::string file = folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "workers": 4,
+    "profile": "resnet50-v100", "network": "V100-10GBE"})");
+  const std::string refused = run_program({"simulate", file}).err;
+  CHECK(refused.find("got 'V100-10GBE', did you mean 'v100-10gbe'?") != std::string::npos);
 }
 
 TEST_CASE("errors: names of values and of commands below commands are suggested") {
@@ -408,6 +462,26 @@ TEST_CASE(
     CHECK(text.find(each.begin) != std::string::npos);
     CHECK(text.find(each.then) != std::string::npos);
     CHECK(text.find(" a second, about ") != std::string::npos);
+  }
+}
+
+TEST_CASE("progress: on a terminal, every kind of plan that may take long says what is done" *
+          support::needs(no_script)) {
+  const support::TemporaryFolder folder;
+  const std::string sharded =
+      folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "workers": 4,
+    "profile": "resnet50-v100", "network": "v100-10gbe", "memory": {"optimizer": "adam"}})");
+  const std::string parallel = (support::source_dir() / "tests/data/schemas/scenario-parallel.json").string();
+  const std::pair<std::string, const char*> all[] = {
+      {"googlenet-k80 --workers 4 --for ddp", "0 of 1 done: the plan for ddp"},
+      {parallel, "0 of 1 done: the plans of all parts"},
+      {sharded + " --schedule fsdp --memory-front",
+       "0 of 1 done: the fastest plans for each amount of memory"}};
+  for (const auto& each : all) {
+    CAPTURE(each.first);
+    const std::string text = on_terminal(support::program() + " plan " + each.first);
+    CAPTURE(text);
+    CHECK(text.find(each.second) != std::string::npos);
   }
 }
 

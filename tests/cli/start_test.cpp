@@ -82,6 +82,43 @@ TEST_CASE("show: lists and files as JSON, and names that are nearly right") {
   }
 }
 
+TEST_CASE("show: the schedules and the devices that other commands take by name") {
+  for (const auto& [list, command] :
+       {std::pair<const char*, std::vector<std::string>>{
+            "schedules", {"plan", "googlenet-k80", "--workers", "4", "--schedule", "none"}},
+        {"devices", {"estimate", "resnet18", "--device", "none"}}}) {
+    CAPTURE(list);
+    const std::string table = run_program({"show", list}, go_elsewhere).out;
+    const json all = json::parse(run_program({"show", list, "--json"}, go_elsewhere).out).at(list);
+    std::string names;
+    for (const json& entry : all) {
+      const std::string name = entry.at("name");
+      names += ", " + name;
+      CHECK(table.find('\n' + name + "  ") != std::string::npos);
+      CHECK(entry.at(list == std::string("devices") ? "full_name" : "summary").get<std::string>().size() > 5);
+    }
+    if (list == std::string("devices"))
+      CHECK(run_program(command).err.find("expected one of " + names.substr(2) + ", got") !=
+            std::string::npos);
+    CHECK(names.find(list == std::string("devices") ? ", a100," : ", ddp,") != std::string::npos);
+  }
+}
+
+TEST_CASE("help: as a command and after one, it prints what --help does") {
+  const auto out = [](const std::vector<std::string>& arguments) {
+    const Outcome outcome = run_program(arguments);
+    CHECK(outcome.exit_code == 0);
+    return outcome.out;
+  };
+  CHECK(out({"help"}) == out({"--help"}));
+  CHECK(out({"help", "plan"}) == out({"plan", "--help"}));
+  CHECK(out({"plan", "help"}) == out({"plan", "--help"}));
+  CHECK(out({"help", "netlab", "up"}) == out({"netlab", "up", "--help"}));
+  const Outcome unknown = run_program({"nothing"});
+  CHECK(unknown.exit_code == 2);
+  CHECK(unknown.err.ends_with(", got 'nothing' (try fusewise --help)\n"));
+}
+
 TEST_CASE("simulate and plan: of a bundled model, profile or network they say how to make a scenario") {
   const auto message = [](const char* kind, const char* option, const std::string& name) {
     return name + ": expected a file, or a scenario that 'fusewise show scenarios' lists, got a " + kind +
