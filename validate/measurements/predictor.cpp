@@ -48,7 +48,8 @@ Predictor::Predictor(const std::vector<Measurement>& rows, const Setup& setup, c
     std::vector<std::string_view> names;
     names.reserve(all.size());
     for (const auto& [each, value] : all) names.push_back(each);
-    expected(row, fmt::format("a {} of the set-up, one of {}", what, fmt::join(names, ", ")),
+    const std::string known = core::printable(fmt::format("{}", fmt::join(names, ", ")));
+    expected(row, fmt::format("a {} of the set-up, one of {}", what, known),
              fmt::format("'{}'{}", core::printable(name), core::suggestion(name, names)));
   };
   std::map<std::tuple<std::size_t, std::size_t, std::string, std::int64_t>, std::size_t> found;
