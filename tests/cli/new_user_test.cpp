@@ -348,7 +348,8 @@ TEST_CASE("names: on the command line those of the program's own ignore case, in
       {"init --model GPT2 --device a100 --network V100-10GBE --workers 8 --force --json -o ",
        "init --model gpt2 --device a100 --network v100-10gbe --workers 8 --force --json -o "}};
   for (const auto& [given, exact] : all) {
-    CAPTURE(given);
+    const std::string& line_given = given;  // clang 14 cannot capture a structured binding
+    CAPTURE(line_given);
     const auto run = [&](std::string line) {
       if (line.ends_with(' ')) line += out;
       return run_program(words_of(line));
