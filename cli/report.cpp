@@ -60,7 +60,7 @@ report::Report of_live_validation(const core::Field& file) {
            {"interval_us", {each.min_us, each.max_us}},
            {"of_us", run.iteration.measured_us}});
     const std::vector<live::ComparedCollective> collectives = live::collectives_of_first(run);
-    if (collectives.empty()) continue;
+    if (collectives.empty() || !run.others.front().worker) continue;
     ordered_json sides = ordered_json::array();
     for (const auto& [name, time] : {std::pair("measured", &live::Compared::measured_us),
                                      std::pair("predicted", &live::Compared::predicted_us)}) {

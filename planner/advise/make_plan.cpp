@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
+#include "planner/job/names.hpp"
+
 namespace planner {
 
 PlanGroup plan_group(const Workload& workload, const Group& group,
                      const std::vector<TransferCost>& transfers) {
   PlanGroup out;
-  for (std::uint32_t i = group.begin; i < group.end; ++i) {
-    const Gradient& gradient = workload.gradients[i];
-    out.tensors.push_back(workload.profile->layers[gradient.layer].tensors[gradient.tensor].name);
-  }
+  for (std::uint32_t i = group.begin; i < group.end; ++i) out.tensors.push_back(tensor_name(workload, i));
   out.bytes = bytes_of(workload, group);
   out.tick_us = sim::to_us(group.tick);
   const Transfer& own = transfers.front().transfer();

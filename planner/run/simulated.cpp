@@ -80,7 +80,7 @@ void check_by_layer(const Setting& setting, const CommunicationPlan& plan) {
   const Conditions& conditions = setting.conditions;
   if (conditions.needs_channel_in_order())
     throw Unsupported(std::string(kPipelineInOrder), "one that goes by layer");
-  constexpr double kMaxTasks = 1e8;
+  constexpr double kMaxTasks = 3e7;  // less than 2 GiB
   const double tasks = (2 * static_cast<double>(setting.workload.profile->layers.size()) +
                         3 * static_cast<double>(plan.groups.size())) *
                        static_cast<double>(conditions.iterations);

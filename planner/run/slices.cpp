@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "planner/job/names.hpp"
 #include "sim/graph_algorithms.hpp"
 
 namespace planner {
@@ -74,8 +75,7 @@ class Namer {
   }
 
   const std::string& tensor_name(std::uint32_t gradient) const {
-    const Gradient& at = setting_.workload.gradients[gradient];
-    return setting_.workload.profile->layers[at.layer].tensors[at.tensor].name;
+    return planner::tensor_name(setting_.workload, gradient);
   }
 
   const std::string& step_name(const BackwardStep& step) const {

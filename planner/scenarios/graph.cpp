@@ -38,7 +38,7 @@ class GraphReader {
     check_gap();
     constexpr std::size_t kMaxSearched = 500'000'000;  // links, for the routes of all workers: seconds
     if (graph_.ranks_at.size() * graph_.edges.size() > kMaxSearched)
-      topology_.expected(fmt::format("at most {} links times workers", kMaxSearched),
+      topology_.expected(fmt::format("at most {} directions of links times workers", kMaxSearched),
                          fmt::to_string(graph_.ranks_at.size() * graph_.edges.size()));
     if (const auto routes = topology_.find("routes"))
       for (const Field& item : routes->items()) read_route(item);

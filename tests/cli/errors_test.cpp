@@ -81,8 +81,9 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
        "501000"},
       {R"("workers": 4, "schedules": [{"fusion": {"kind": "optimal", "choices": {"all_reduce": [)" +
            algorithms + R"(], "compression": ["fp16"]}}}]})",
-       "s.json: /schedules/0/fusion/choices: expected at most 1000 pairs of an all-reduce and a compressor, "
-       "got 1004"},
+       "s.json: /schedules/0/fusion/choices: expected at most 1000 choices, each all-reduce or none with "
+       "each "
+       "compressor or none, got 1003"},
       {R"("workers": 0})", "s.json: /workers: expected an integer from 1 to 1000000, got 0"},
       {R"("workers": [4, 0]})", "s.json: /workers/1: expected an integer from 1 to 1000000, got 0"},
       {R"("workers": "four"})", "s.json: /workers: expected an integer from 1 to 1000000, got \"four\""},

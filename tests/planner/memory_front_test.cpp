@@ -147,7 +147,7 @@ TEST_CASE("memory front: of a small model it is that of all plans, and no plan b
   }
 }
 
-/// The first layer's tensor is the model's output's, too.
+/// Ties the model's output to the weight of its first layer.
 void tie_ends(core::Profile& profile) {
   profile.layers.front().kind = "embedding";
   const auto activation_bytes = profile.layers.front().activation_bytes;

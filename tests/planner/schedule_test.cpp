@@ -277,7 +277,8 @@ TEST_CASE("schedule: what is not a schedule is refused, with the nearest name") 
       {R"("wfpb")",
        "s.json: /: expected one of " + names_of_presets() + R"(, got "wfpb", did you mean 'wfbp'?)"},
       {"7", "s.json: /: expected one of " + names_of_presets() + ", got 7"},
-      {R"({"name": "DDP!"})", "s.json: /name: expected one of " + names_of_presets() + R"(, got "DDP!")"},
+      {R"({"name": "DDP!"})",
+       "s.json: /name: expected one of " + names_of_presets() + R"(, got "DDP!", did you mean 'ddp'?)"},
       {R"({"pipeline": "deer"})", "s.json: /pipeline: expected one of " +
                                       support::listed(planner::pipelines()) +
                                       R"(, got "deer", did you mean 'dear'?)"},

@@ -35,7 +35,7 @@ struct ComparedCollective {
   Compared start;
   Compared end;
 };
-/// Those of the lowest worker, in the order of the prediction.
+/// Those of the first worker, in the order of the prediction.
 std::vector<ComparedCollective> collectives_of_first(const Comparison& comparison);
 
 /// A table with one line for the iteration and each quantity, for the worker with the greatest error, and for

@@ -33,9 +33,11 @@ std::vector<TransferChoice> choices(const Field& field) {
   if (const auto list = given->find("compression"))
     for (const Field& item : list->non_empty_items()) compressors.emplace_back(read_compressor(item));
   constexpr std::size_t kMax = 1000;
-  if (algorithms.size() * compressors.size() > kMax)
-    given->expected(fmt::format("at most {} pairs of an all-reduce and a compressor", kMax),
-                    fmt::to_string(algorithms.size() * compressors.size()));
+  const std::size_t pairs = algorithms.size() * compressors.size() - 1;  // also with the schedule's own
+  if (pairs > kMax)
+    given->expected(
+        fmt::format("at most {} choices, each all-reduce or none with each compressor or none", kMax),
+        fmt::to_string(pairs));
   std::vector<TransferChoice> out;
   for (const auto& algorithm : algorithms)
     for (const auto& compressor : compressors)

@@ -67,7 +67,6 @@ class Report {
   void made(const Groups& groups, double iteration_us, const std::vector<std::string>& whys = {});
 
   void note(std::string_view text) { notes_.emplace_back(text); }
-  /// Says of a part of what is written that it was read in the framework's source, and not run.
   /// The same as note() for what holds for all plans of the job.
   void note_of_job(std::string_view text) { notes_of_job_.emplace_back(text); }
 

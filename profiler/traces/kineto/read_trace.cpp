@@ -94,6 +94,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     } else if (in_devices_ && key_ == "name" && trace_->device.empty()) {
       trace_->device = value;
     } else if (is_groups()) {
+      trace_->groups_json.clear();
       add_to_groups(value);  // some versions write the list as text
       return scalar();
     }
