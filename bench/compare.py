@@ -18,7 +18,7 @@ from pathlib import Path
 
 LINE = re.compile(r"^(?P<name>.+?)\s+(?P<ms>[\d.]+) ms\s+(?P<ratio>[\d.]+) x reference\s+(?P<mb>[\d.]+) MB(?P<rest>.*)$")
 BOUND = re.compile(r"bound ([\d.e+]+) (ms|MB)")
-FIGURE = re.compile(r"^(?P<name>.+?)\s{2,}(?P<value>[\d.]+) (?P<unit>a second|million/s|bytes|x nth_element|x)\s.*?bound (?P<bound>[\d.]+)")
+FIGURE = re.compile(r"^(?P<name>.+?)\s{2,}(?P<value>[\d.]+) (?P<unit>a second|million/s|bytes|x nth_element|x(?! reference))\s.*?bound (?P<bound>[\d.]+)")
 RATES = ("a second", "million/s")  # whose bound is a least
 # What depends on the result rather than on the work is no part of a row's name.
 RESULT = re.compile(r": \d+ groups, front \d+|: \d+ messages")
