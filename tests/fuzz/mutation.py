@@ -680,7 +680,8 @@ def compare_servers(program, seeds):
                 runner.files.clear()
                 Input(number, 1, seeds).make(runner.files.inputs)
                 ending = runner.program.run([word.encode("utf-8", "surrogateescape") for word in made.words])
-                endings.append((ending.code, ending.signal, ending.out, ending.err.replace(os.fsencode(runner.folder), b"")))
+                said = re.sub(rb"[\d.]+ s, \d+ points/s", b"", ending.err.replace(os.fsencode(runner.folder), b""))  # of a sweep
+                endings.append((ending.code, ending.signal, ending.out, said))
             if endings[0] != endings[1]:
                 yield f"input {number}, {made.words}: a fork server gives {endings[0]}, the program {endings[1]}"
         for runner in runners:
