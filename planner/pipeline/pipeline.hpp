@@ -153,7 +153,7 @@ struct PipelineOptions {
   /// sharded: parameters that the model's input and output share are not released between forward and
   /// backward.
   bool keeps_tied = false;
-  bool keeps_last_group = false;  ///< sharded: the group that forward uses first is one; see for_model()
+  bool keeps_last_group = false;  ///< sharded: the group that forward uses first is kept; for_model() sets it
   std::int64_t partition_bytes = 4'000'000;  ///< priority; the next two likewise
   std::int64_t credit_bytes = 16'000'000;
   double negotiation_us = 0;

@@ -147,6 +147,17 @@ TEST_CASE("report: live runs are drawn beside their predictions, with the collec
      "collectives": [{"name": "all-reduce 1", "start_us": 3000, "end_us": 4000}]}]}])"));
 }
 
+TEST_CASE(
+    "report: live runs whose collectives name no worker have no lanes, rather than one of an invented "
+    "worker") {
+  const support::TemporaryFolder folder;
+  nlohmann::json live = nlohmann::json::parse(kLive);
+  for (nlohmann::json& each : live.at("plans").at(0).at("quantities")) each.erase("worker");
+  const std::string file = folder.put("live.json", live.dump()).string();
+  REQUIRE(run_program({"report", file, "-o", folder / "r.html"}).exit_code == 0);
+  CHECK_FALSE(data_of(folder / "r.html").contains("live"));
+}
+
 TEST_CASE("report: live runs that are wrong are refused, as show refuses them") {
   const support::TemporaryFolder folder;
   const auto refused = [&](const std::string& pointer, const nlohmann::json& value,
