@@ -35,7 +35,7 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(64))
-        self.layers = nn.Sequential(nn.Linear(64, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, 64))
+        self.layers = nn.Sequential(nn.Linear(64, 2100), nn.BatchNorm1d(2100), nn.ReLU(), nn.Linear(2100, 64))
 
     def forward(self, x):
         return self.layers(x + self.bias)
@@ -204,12 +204,14 @@ def check_rising():
     print("times that fall with the size are pooled")
 
 
-def check_small():
-    """What small all-reduces add to large ones stands for all small sizes, but no size is faster than the link, or slower than a larger one."""
+def check_startup():
+    """What an all-reduce adds to others stands for all sizes below a MiB, besides the link's time; none is slower than a larger one."""
     curve = [[4096, 50.0], [65536, 900.0], [262144, 1000.0], [1048576, 4194.304]]
-    check("small all-reduces", network.with_small(curve, 200.0), [[4096, 200.0], [65536, 262.144], *curve[2:]])
-    check("dear small all-reduces", network.with_small(curve, 2000.0), [[4096, 1000.0], [65536, 1000.0], *curve[2:]])
-    print("small all-reduces take what they add to large ones")
+    check("with a startup", network.with_startup(curve, 256.0, 2**20),
+          [[4096, 256 + 4096 * 0.004], [65536, 256 + 65536 * 0.004], [262144, 256 + 262144 * 0.004], curve[3]])
+    check("with a long startup", network.with_startup(curve, 4000.0, 2**20),
+          [[4096, 4016.384], [65536, 4194.304], [262144, 4194.304], curve[3]])
+    print("an all-reduce takes its startup and the link's time")
 
 
 # ---- scripts
@@ -225,7 +227,7 @@ def run(folder, program, script, *words):
 
 def check_script(folder, program):
     import torch
-    script = SCRIPT.format(arguments="", steps=110, before="if step == 1: sys.stdout.write('rank %d\\n' % dist.get_rank())")
+    script = SCRIPT.format(arguments="", steps=180, before="if step == 1: sys.stdout.write('rank %d\\n' % dist.get_rank())")
     done = run(folder, program, script, "--go-on", "--json")
     if done.returncode != 0:
         fail(f"exit code {done.returncode}: {done.stderr}")
@@ -427,7 +429,7 @@ def main():
     os.environ["FUSEWISE_PROGRAM"] = program
     check_units()
     check_rising()
-    check_small()
+    check_startup()
     with tempfile.TemporaryDirectory() as folder:
         check_lines(folder)
     with tempfile.TemporaryDirectory() as folder:

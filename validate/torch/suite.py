@@ -175,12 +175,14 @@ def predict_hooks(costs, half, hook):
 
 
 def measure_powersgd(train, model_name, group):
-    """PyTorch's own hook on one bucket of all gradients: until it returns, until its last all-reduce and decoding are done, and
-    the share of the elements that is sent."""
+    """PyTorch's own hook on one bucket of all gradients, each time behind a forward and a backward pass, which leave other data in the
+    caches: until it returns, until its last all-reduce and decoding are done, and the share of the elements that is sent."""
     import torch
     import torch.distributed as dist
     from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
-    parameters = list(train.MODELS[model_name]().parameters())[::-1]
+    model = train.MODELS[model_name]()
+    inputs, labels = train.batch_of(model_name)
+    parameters = list(model.parameters())[::-1]
     flat = torch.zeros(sum(p.numel() for p in parameters))
     gradients = [part.view_as(p) for part, p in zip(flat.split([p.numel() for p in parameters]), parameters)]
 
@@ -188,8 +190,11 @@ def measure_powersgd(train, model_name, group):
         buffer, gradients, index, is_last = (lambda self: flat), (lambda self: gradients), (lambda self: 0), (lambda self: True)
     state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2)
     rows = []
-    for number in range(12):
-        flat.normal_()
+    for _ in range(28):
+        torch.nn.functional.cross_entropy(model(inputs).flatten(0, -2), labels.flatten()).backward()
+        for gradient, parameter in zip(gradients, parameters):
+            gradient.copy_(parameter.grad)
+        model.zero_grad()
         dist.barrier()
         began = time.perf_counter()
         future = powerSGD_hook(state, Bucket())

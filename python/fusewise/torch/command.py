@@ -17,7 +17,7 @@ from typing import Any, Mapping, NoReturn, Optional, Sequence
 _FOR_FIRST_RANK_S = 5
 
 _EXAMPLE = """A script that wraps its model in DistributedDataParallel needs no change. Under torchrun, and wherever RANK and
-WORLD_SIZE are set, start it as `python -m fusewise.torch train.py`. After about 130 iterations the script is stopped, unless
+WORLD_SIZE are set, start it as `python -m fusewise.torch train.py`. After at most 200 iterations the script is stopped, unless
 it is to go on.
 
 Example: fusewise torch --nproc 2 train.py --epochs 1"""

@@ -9,7 +9,6 @@ import torch
 import torch.distributed as dist
 
 _SMALLEST = 4096
-_SMALL = 2**16  # up to this size startup counts more than bytes
 _MATRIX = 256  # rows; its square takes about as long as a small layer
 _QUEUED_BYTES = 4 * 2**20
 _IN_A_ROW = 3  # how many collectives of a large size are timed together
@@ -89,10 +88,11 @@ def all_reduce_curve(group: Group, most_bytes: int, dtype: torch.dtype = torch.f
     return _rising([[size, timed(size)] for size in sizes_up_to(most_bytes)])
 
 
-def with_small(curve: Sequence[Sequence[float]], small_us: float) -> list[list[float]]:
-    """The curve of a job in which an all-reduce of little size adds this time to large ones; no size is faster than the link."""
+def with_startup(curve: Sequence[Sequence[float]], startup_us: float, large: int) -> list[list[float]]:
+    """The curve of a job in which an all-reduce of less than `large` bytes takes this time besides what the link needs for
+    its bytes at the rate of the largest size. Those of `large` bytes and more stay as they are."""
     per_byte = curve[-1][1] / curve[-1][0]
-    out = [[size, max(small_us, size * per_byte) if size <= _SMALL else us] for size, us in curve]
+    out = [[size, startup_us + size * per_byte if size < large else us] for size, us in curve]
     for place in reversed(range(len(out) - 1)):  # no size takes longer than the next
         out[place][1] = min(out[place][1], out[place + 1][1])
     return out

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+import time
 from dataclasses import dataclass
 from typing import Any, Callable, Generator, Mapping, Optional, Sequence
 
@@ -24,9 +25,8 @@ _WARM_UP = 3
 _PROFILED = 8
 _EXPLORED_ROUNDS = 8
 _LARGE_BYTES = 2**20
-_SMALL_BYTES = 4096
-_SMALL_ONES = 3  # behind each large one
-_BESIDE_ROUNDS = 6
+_BESIDE_ROUNDS = 6, 20  # the fewest, and the most where they fit into this time:
+_BESIDE_S = 10
 _PAIRS = 4
 _MIB = 2**20
 
@@ -287,37 +287,74 @@ class Tuning:
 
     def _beside_computing(self, curve: list[list[float]], backward_us: float
                           ) -> Generator[Mode, Iteration, tuple[list[list[float]], float, float]]:
-        """The curve with small all-reduces as they are beside computing, which takes processors from them, and between large
-        ones, which hide a part of their startup; how much slower backward is beside large ones, and these beside it."""
-        size = min(_LARGE_BYTES, int(curve[-1][0]))
-        large, small = (torch.zeros(bytes_ // 4, device=self.group.device) for bytes_ in (size, _SMALL_BYTES))
-        kinds = [[large], [large, *[small] * _SMALL_ONES]]
-        (slower, lost, together), (*_, mixed) = yield from self._beside(kinds, backward_us)
+        """The curve with all-reduces of less than a MiB as they are among those of a job; how much slower backward is beside
+        large ones, and these beside it."""
+        width = self._flat.element_size()
+        slower, lost = yield from self._beside_large(min(_LARGE_BYTES, int(curve[-1][0])) // width, backward_us)
         lost = min(0.9, max(0.0, lost))
         slowdown = lost / (1 - lost)
-        if size == _LARGE_BYTES:
-            curve = network.with_small(curve, (mixed - together) / _SMALL_ONES / (1 + slowdown))
+        each = self._flat.split([p.numel() for p in self.parameters])[::-1]
+        small = [part for part in each if part.numel() * width < _LARGE_BYTES]
+        merged = self._flat[:sum(part.numel() for part in small)].split(_LARGE_BYTES // width)
+        if self._flat.numel() * width > _LARGE_BYTES and len(small) > len(merged):
+            together = [part for part in each if part.numel() * width >= _LARGE_BYTES] + [*merged]
+            longer_us, share = yield from self._apart(together, each, backward_us)
+            startup_us = longer_us / (len(small) - len(merged)) / (1 + share * slowdown)
+            curve = network.with_startup(curve, startup_us, _LARGE_BYTES)
         return curve, max(0.0, slower - 1), slowdown
 
-    def _beside(self, kinds: Sequence[Sequence[torch.Tensor]], backward_us: float
-                ) -> Generator[Mode, Iteration, list[tuple[float, float, float]]]:
-        """For each list of buffers: all-reduces of all of them are queued during backward, again and again, and last somewhat
-        longer. How many times as long backward takes beside them, what they lose, as a share of the time beside backward, and one
-        time of them. What is compared is measured in turns, so that a machine that gets slower counts for all."""
-        def alone_us() -> list[float]:
-            return self.group.slowest([self.group.time(lambda: network.all_reduces(self.group, [*buffers] * 4)) / 4
-                                       for buffers in kinds])
-        alone_us()  # the first time is longer
-        counts = [1 + int(1.5 * backward_us / each) for each in alone_us()]
-        rows: list[list[tuple[float, float, float]]] = [[] for _ in kinds]
-        for number in range(_BESIDE_ROUNDS + 1):
+    def _beside_large(self, elements: int, backward_us: float) -> Generator[Mode, Iteration, tuple[float, float]]:
+        """All-reduces of this size are queued during backward, and last somewhat longer. How many times as long backward takes
+        beside them, and what they lose, as a share of the time beside backward."""
+        large = torch.zeros(elements, dtype=self._flat.dtype, device=self.group.device)
+        count = self._often_enough([large], backward_us)
+
+        def measure() -> Generator[Mode, Iteration, tuple[float, ...]]:
             (bare,), = yield from self._run(Mode(self.ddp, is_alone=True), 1, ("backward",))
-            for row, buffers, count, alone in zip(rows, kinds, counts, alone_us()):
-                mode = Mode(self.ddp, is_alone=True, beside=[*buffers] * count)
-                (backward,), (behind,) = yield from self._run(mode, 1, ("backward", "behind"))
-                if number > 0:
-                    row.append((backward / bare, (backward + behind - count * alone) / backward, (backward + behind) / count))
-        return [tuple(map(statistics.median, zip(*row))) for row in rows]
+            alone = self._alone_us([large] * count)
+            beside, behind = yield from self._sending([large] * count)
+            return bare, alone, beside, beside + behind
+        bare, alone, beside, whole = yield from self._often(measure)
+        return beside / bare, (whole - alone) / beside
+
+    def _apart(self, together: Sequence[torch.Tensor], each: Sequence[torch.Tensor], backward_us: float
+               ) -> Generator[Mode, Iteration, tuple[float, float]]:
+        """All gradients are sent during backward, and somewhat longer, once with the small ones merged and once each by itself.
+        How much longer the second takes, and the share of backward in its time."""
+        count = self._often_enough(together, backward_us)
+
+        def measure() -> Generator[Mode, Iteration, tuple[float, ...]]:
+            merged = yield from self._sending([*together] * count)
+            beside, behind = yield from self._sending([*each] * count)
+            return sum(merged), beside + behind, beside / (beside + behind)
+        merged, apart, share = yield from self._often(measure)
+        return max(0.0, apart - merged) / count, share
+
+    def _alone_us(self, buffers: Sequence[torch.Tensor]) -> float:
+        return self.group.slowest([self.group.time(lambda: network.all_reduces(self.group, buffers))])[0]
+
+    def _often_enough(self, buffers: Sequence[torch.Tensor], backward_us: float) -> int:
+        """How often all-reduces of these last longer than backward."""
+        self._alone_us(buffers)  # the first time is longer
+        return 1 + int(1.5 * backward_us / self._alone_us(buffers))
+
+    def _sending(self, buffers: Sequence[torch.Tensor]) -> Generator[Mode, Iteration, tuple[float, float]]:
+        """Backward beside all-reduces of these, and how long they take behind it."""
+        (backward,), (behind,) = yield from self._run(Mode(self.ddp, is_alone=True, beside=buffers), 1, ("backward", "behind"))
+        return backward, behind
+
+    def _often(self, measure: Callable[[], Generator[Mode, Iteration, tuple[float, ...]]]
+               ) -> Generator[Mode, Iteration, list[float]]:
+        """Medians of what is measured in turns, so that a machine that gets slower counts for all of it. Short iterations are
+        measured more often: a small all-reduce takes from nothing to some milliseconds, as it waits behind large ones and for the
+        processor."""
+        rows: list[tuple[float, ...]] = []
+        began = time.perf_counter()
+        for number in range(_BESIDE_ROUNDS[1] + 1):
+            if number > _BESIDE_ROUNDS[0] and self.group.slowest([time.perf_counter() - began])[0] > _BESIDE_S:
+                break
+            rows.append((yield from measure()))
+        return [statistics.median(part) for part in zip(*rows[1:])]
 
     def _candidates(self, costs: Costs) -> tuple[list[Setting], Any]:
         """The default first, then the plan and the two best single caps, by prediction."""
