@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include <fmt/format.h>
+
 #include "planner/graph/task_factors.hpp"
 #include "planner/graph/task_order.hpp"
 #include "planner/run/follow_path.hpp"
@@ -31,25 +33,51 @@ const cluster::Rings* rings_of(const cluster::Collective& how) {
   return pattern == nullptr ? nullptr : dynamic_cast<const cluster::Rings*>(pattern->get());
 }
 
-/// Whether a simulation of messages can take each collective at once: each link carries the messages of one
-/// ring alone, so no collective affects another, and messages take time, which orders the events of a rank.
-bool goes_ring_by_ring(const Setting& setting, const Executable& executable) {
+/// Limit of messages that are simulated one by one, as events or with random factors: minutes.
+constexpr double kMaxMessages = 1e9;
+
+/// The messages of all iterations.
+struct MessageCount {
+  double in_rings = 0;
+  double others = 0;
+};
+
+MessageCount count_messages(const Setting& setting, const Executable& executable) {
+  MessageCount out;
+  for (const sim::Task& task : executable.lowered.graph.tasks()) {
+    const TaskLabel label = TaskLabel::unpack(task.label);
+    if (label.iteration > 0 || !executable.lowered.is_channel(task.stream)) continue;
+    const cluster::Collective how = collective_of(setting, executable, label);
+    (rings_of(how) ? out.in_rings : out.others) +=
+        static_cast<double>(setting.conditions.iterations) * static_cast<double>(cluster::message_count(how));
+  }
+  return out;
+}
+
+/// Whether a simulation of messages can take each ring at once: each link carries the messages of one ring
+/// alone, so no collective affects another, and messages take time, which orders the events of a rank.
+bool is_ring_alone(const Setting& setting) {
   if (setting.conditions.topology || !Outages(setting).none()) return false;
   const cluster::Links links = links_of(setting);
   double least_us = sim::portable_exp(-sim::kFurthestNormal * links.sigma - links.sigma * links.sigma / 2);
   if (!links.slowdown.empty()) least_us *= *std::ranges::min_element(links.slowdown);
   for (const cluster::Level& level : links.levels)
     if (level.link.startup_us * least_us < 1e-5) return false;
-  try {
-    const std::span<const sim::Task> tasks = executable.lowered.graph.tasks();
-    return std::ranges::all_of(tasks, [&](const sim::Task& task) {
-      const TaskLabel label = TaskLabel::unpack(task.label);
-      return label.iteration > 0 || !executable.lowered.is_channel(task.stream) ||
-             rings_of(collective_of(setting, executable, label)) != nullptr;
-    });
-  } catch (const core::Unsupported&) {
-    return false;  // it is found again when the collective is due
-  }
+  return true;
+}
+
+/// Whether messages are events. Throws Unsupported if too many are simulated one by one.
+bool goes_by_messages(const Setting& setting, const Executable& executable) {
+  if (setting.conditions.fidelity != Fidelity::messages || setting.costs.workers() == 1) return false;
+  const MessageCount count = count_messages(setting, executable);
+  const bool are_events = count.others > 0 || !is_ring_alone(setting);
+  const double one_by_one =
+      count.others + (are_events || setting.conditions.links.sigma > 0 ? count.in_rings : 0);
+  if (one_by_one > kMaxMessages)
+    throw core::Unsupported(
+        fmt::format("at most {:.0e} messages, by fewer workers, groups or iterations", kMaxMessages),
+        fmt::format("{:.1e} on {} workers", one_by_one, setting.costs.workers()), "/fidelity");
+  return are_events;
 }
 
 /// Runs task by task, each on all workers at once; collectives by formula or in steps.
@@ -190,9 +218,7 @@ AllWorkers simulate_all_workers(const Setting& setting, const Executable& execut
                                 const std::vector<std::int64_t>& shown, bool with_path) {
   return within_clock([&] {
     if (runs_in_blocks(setting, executable)) return simulate_in_blocks(setting, executable, shown, with_path);
-    const bool goes_by_messages =
-        setting.conditions.fidelity == Fidelity::messages && setting.costs.workers() > 1;
-    if (goes_by_messages && !goes_ring_by_ring(setting, executable))
+    if (goes_by_messages(setting, executable))
       return simulate_by_messages(setting, executable, shown, with_path);
     return simulate_task_by_task(setting, executable, shown, with_path);
   });

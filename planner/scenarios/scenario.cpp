@@ -38,9 +38,10 @@ constexpr std::size_t kMaxResults = 500'000;
 constexpr double kMaxTasks = 3e7;
 /// Approximate limit of task times over individually simulated workers: minutes.
 constexpr double kMaxTimes = 1e10;
-/// Limit of messages that are events or steps of a recurrence: minutes.
-constexpr double kMaxEvents = 1e9;
-constexpr double kMaxRounds = 1e12;
+/// Limits of an upper bound of the messages; those that are simulated one by one are counted when they are
+/// known.
+constexpr double kMaxMessages = 1e11;
+constexpr double kMaxRounds = 1e12;  // of `steps` with random factors: hours
 /// Limit of the times that are kept at once where collectives end at a time of its own on each worker: 1 GiB.
 constexpr double kMaxKeptTimes = 1U << 27U;
 
@@ -272,7 +273,7 @@ double max_messages(const Conditions& conditions) {
   const bool one_by_one = conditions.links.sigma > 0 || conditions.fidelity == planner::Fidelity::messages;
   if (conditions.fidelity == planner::Fidelity::closed || !one_by_one)
     return std::numeric_limits<double>::infinity();
-  return conditions.fidelity == planner::Fidelity::messages ? kMaxEvents : kMaxRounds;
+  return conditions.fidelity == planner::Fidelity::messages ? kMaxMessages : kMaxRounds;
 }
 
 /// Upper bound of the number of messages: rings send twice the number of workers squared, and no all-reduce

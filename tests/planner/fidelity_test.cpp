@@ -153,6 +153,42 @@ TEST_CASE("fidelity: a plan is proven for closed costs alone") {
   }
 }
 
+TEST_CASE("fidelity: messages are limited where they are simulated one by one") {
+  // Rings of 130 tensors on 2,048 workers send 130 x 2 x 2,047 x 2,048 messages, which are 1.1 billion;
+  // those of 2 tensors 17 million.
+  const auto profile_of = [](std::size_t tensors) {
+    return support::profile_of(std::vector<support::LayerSpec>(tensors, support::LayerSpec{10, 20, {2048}}));
+  };
+  core::Network network = support::pair_of(1, 0);
+  network.link = core::Link{.alpha_us = 1, .beta_us_per_byte = 0.1, .gamma_us_per_byte = 0};
+  network.measured.clear();
+  const auto iteration = [&](Fidelity fidelity, std::size_t tensors, const Conditions& conditions,
+                             const std::string& schedule) {
+    return run_at(fidelity, profile_of(tensors), network, 2048, conditions, schedule).metrics.iteration_us;
+  };
+  const std::string rings = R"("wfbp")";
+  const Conditions alike = {.iterations = 1};
+  CHECK(iteration(Fidelity::messages, 2, alike, rings) == iteration(Fidelity::steps, 2, alike, rings));
+  // A worker that is down joins later, so that rings meet: their messages are events.
+  Conditions failing = alike;
+  failing.failures = {{.worker = 1, .at_us = 3, .down_us = 40}};
+  const std::string trees = R"({"pipeline": "wfbp", "collectives": {"all_reduce": "binary_tree"}})";
+  CHECK(iteration(Fidelity::messages, 130, failing, trees) ==
+        iteration(Fidelity::steps, 130, failing, trees));
+  Conditions drawn = alike;
+  drawn.links.sigma = 0.1;
+  for (const Conditions& one_by_one : {failing, drawn}) {
+    try {
+      (void)iteration(Fidelity::messages, 130, one_by_one, rings);
+      FAIL("no limit");
+    } catch (const Unsupported& problem) {
+      CHECK(problem.expected() == "at most 1e+09 messages, by fewer workers, groups or iterations");
+      CHECK(problem.got() == "1.1e+09 on 2048 workers");
+      CHECK(problem.pointer() == "/fidelity");
+    }
+  }
+}
+
 TEST_CASE("fidelity: a network that was only measured cannot go message by message") {
   const core::Profile profile = support::profile_of({{10, 20, {50}}});
   core::Network network = support::pair_of(1, 0);

@@ -223,7 +223,7 @@ TEST_CASE("sweep: what is measured is drawn from each seed, without any sigma") 
 
 TEST_CASE("sweep: as many workers as in a scenario can be simulated each by itself") {
   CHECK(read(R"({"sweep": {"sigma": [1], "workers": [1000000]}, "iterations": 1400})").points == 2);
-  CHECK(read(R"({"sweep": {"workers": [12909]}, "fidelity": "messages"})").points == 2);
+  CHECK(read(R"({"sweep": {"workers": [129099]}, "fidelity": "messages"})").points == 2);
   CHECK(read(R"({"sweep": {"workers": [1000000]}})").points == 2);
 }
 
@@ -288,11 +288,11 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
            "failures": [{"worker": 0, "at_us": 1, "down_us": 1}]})",
        "s.json: /sweep/workers/1: expected at most 142857 workers each by itself with this fidelity, a "
        "profile of this size and 10000 iterations, got 1000000"},
-      // the limit is 10^9 messages, 10^12 where they are drawn in steps; a ring of one tensor sends two per
+      // the limit is 10^11 messages, 10^12 where they are drawn in steps; a ring of one tensor sends two per
       // pair of workers and iteration
-      {R"({"sweep": {"workers": [8, 12910]}, "fidelity": "messages"})",
-       "s.json: /sweep/workers/1: expected at most 12909 workers each by itself with this fidelity, a "
-       "profile of this size and 3 iterations, got 12910"},
+      {R"({"sweep": {"workers": [8, 129100]}, "fidelity": "messages"})",
+       "s.json: /sweep/workers/1: expected at most 129099 workers each by itself with this fidelity, a "
+       "profile of this size and 3 iterations, got 129100"},
       {R"({"sweep": {"workers": [8, 408249]}, "fidelity": "steps", "links": {"sigma": 0.1}})",
        "s.json: /sweep/workers/1: expected at most 408248 workers each by itself with this fidelity, a "
        "profile of this size and 3 iterations, got 408249"},
