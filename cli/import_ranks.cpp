@@ -85,9 +85,11 @@ std::vector<ranks::RankTrace> read_ranks(const Recordings& recordings, std::stri
   for (const std::string& file : recordings.files) {
     if (recordings.kind == SourceKind::nsys) {
       for (ranks::RankTrace& trace : ranks::read_nsys(file, step)) out.push_back(std::move(trace));
+      ranks::check_sizes(out);
       continue;
     }
     out.push_back(ranks::read_kineto(file, step, parameters));
+    ranks::check_sizes(out);
     const ranks::RankTrace& trace = out.back();
     if (trace.exchanges.empty() && trace.compute.empty())
       throw InputError(fmt::format(

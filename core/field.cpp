@@ -337,11 +337,11 @@ std::string Field::name() const {
 
 std::string Field::one_of(std::span<const std::string_view> choices) const {
   if (field_observer != nullptr) field_observer->on_choices(*this, choices);
-  const std::string wanted = fmt::format("one of {}", fmt::join(choices, ", "));
-  if (!value_->is_string()) expected(wanted);
+  const auto wanted = [&] { return fmt::format("one of {}", fmt::join(choices, ", ")); };
+  if (!value_->is_string()) expected(wanted());
   const auto& value = value_->get_ref<const std::string&>();
   if (std::find(choices.begin(), choices.end(), value) == choices.end())
-    expected(wanted, shown(*value_) + suggestion(value, choices));
+    expected(wanted(), shown(*value_) + suggestion(value, choices));
   return value;
 }
 

@@ -1,5 +1,7 @@
 #include "core/model/model.hpp"
 
+#include <string>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -45,10 +47,10 @@ Layer read_input(const Field& field, const Arguments& globals) {
 
 std::vector<Layer> read_inputs(const Field& field, const Arguments& globals) {
   std::vector<Layer> inputs;
+  std::unordered_set<std::string> names;
   for (const Field& item : field.non_empty_items()) {
     inputs.push_back(read_input(item, globals));
-    for (std::size_t i = 0; i + 1 < inputs.size(); ++i)
-      if (inputs[i].name == inputs.back().name) item.at("name").expected("a name that no other input has");
+    if (!names.insert(inputs.back().name).second) item.at("name").expected("a name that no other input has");
   }
   return inputs;
 }

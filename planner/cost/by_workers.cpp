@@ -39,17 +39,21 @@ double startups(Growth growth, const Algorithm& algorithm, std::int64_t workers)
   return before + (before - half_before) * doublings(static_cast<double>(workers) / core::kWorkersOfMachine);
 }
 
-double scaled_us(const MeasuredOn& from, std::int64_t workers, const Algorithm& algorithm,
-                 const StartupShare& share, double bytes) {
-  const double us = from.curve->us(bytes);
+ScaledCurve::ScaledCurve(const MeasuredOn& from, std::int64_t workers, const Algorithm& algorithm,
+                         const StartupShare& share)
+    : curve_(from.curve), startup_us_(startup_of(*from.curve)), adds_(share.adds) {
   const auto passes = [&](std::int64_t on) {
     return factors(algorithm, on).passes + 2 * share.copied / static_cast<double>(on);
   };
-  const double by_passes = passes(workers) / passes(from.workers);
-  const double by_startups = share.at(algorithm, workers) / share.at(algorithm, from.workers);
-  const double startup = us > 0 ? std::min(1.0, startup_of(*from.curve) / us) : 0;
-  return us * std::max(by_passes + (by_startups - by_passes) * (share.adds ? startup : startup * startup),
-                       by_startups * startup);
+  by_passes_ = passes(workers) / passes(from.workers);
+  by_startups_ = share.at(algorithm, workers) / share.at(algorithm, from.workers);
+}
+
+double ScaledCurve::us(double bytes) const {
+  const double us = curve_->us(bytes);
+  const double startup = us > 0 ? std::min(1.0, startup_us_ / us) : 0;
+  return us * std::max(by_passes_ + (by_startups_ - by_passes_) * (adds_ ? startup : startup * startup),
+                       by_startups_ * startup);
 }
 
 double distance(std::int64_t a, std::int64_t b) {
@@ -63,10 +67,11 @@ double error_of_scaling(const MeasuredOn& near, const MeasuredOn& far, const Alg
                         const StartupShare& share) {
   double sum = 0;
   const std::vector<double> sizes = sizes_of(*near.curve);
+  const ScaledCurve scaled(far, near.workers, algorithm, share);
   for (const double bytes : sizes) {
     const double us = near.curve->us(bytes);
     if (us <= 0) return std::numeric_limits<double>::infinity();
-    sum += std::abs(scaled_us(far, near.workers, algorithm, share, bytes) / us - 1);
+    sum += std::abs(scaled.us(bytes) / us - 1);
   }
   return sum / static_cast<double>(sizes.size());
 }

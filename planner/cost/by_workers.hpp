@@ -80,7 +80,18 @@ StartupShare startup_share(const std::vector<MeasuredOn>& measured, std::int64_t
 /// the bus bandwidth; the share of the time that is startup grows with the startups. Squared, because a
 /// startup overlaps with the first bytes of a longer message. No message takes less than the startup alone,
 /// which with many more workers the square would let it.
-double scaled_us(const MeasuredOn& from, std::int64_t workers, const Algorithm& algorithm,
-                 const StartupShare& share, double bytes);
+class ScaledCurve {
+ public:
+  ScaledCurve(const MeasuredOn& from, std::int64_t workers, const Algorithm& algorithm,
+              const StartupShare& share);
+  double us(double bytes) const;
+
+ private:
+  const core::CostCurve* curve_;
+  double startup_us_;
+  double by_passes_;
+  double by_startups_;
+  bool adds_;
+};
 
 }  // namespace planner

@@ -9,7 +9,9 @@ using core::CostCurve;
 std::vector<double> sizes_of(const CostCurve& curve) {
   constexpr double kJustBelow = 1 - 1e-9;
   std::vector<double> out;
+  out.reserve(curve.points().size());
   for (const auto& [bytes, us] : curve.points()) out.push_back(bytes);
+  if (curve.segments().empty()) return out;
   for (const CostCurve::Segment& segment : curve.segments()) {
     out.push_back(segment.from_bytes);
     out.push_back(segment.to_bytes * kJustBelow);

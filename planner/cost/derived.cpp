@@ -1,6 +1,7 @@
 #include "planner/cost/derived.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,13 +22,11 @@ using core::CostCurve;
 std::vector<MeasuredOn> measured_on(const core::Network& network, const Algorithm& algorithm,
                                     CollectiveKind kind) {
   std::vector<MeasuredOn> out;
-  for (const core::Measured& each : network.measured) {
-    const bool is_known = std::any_of(out.begin(), out.end(),
-                                      [&](const MeasuredOn& other) { return other.workers == each.workers; });
-    if (each.collective == kind && each.workers > 1 && !is_known && sizes_of(each.curve).size() > 1 &&
-        each.algorithm.value_or(algorithm.name) == algorithm.name)
+  std::unordered_set<std::int64_t> known;
+  for (const core::Measured& each : network.measured)
+    if (each.collective == kind && each.workers > 1 && sizes_of(each.curve).size() > 1 &&
+        each.algorithm.value_or(algorithm.name) == algorithm.name && known.insert(each.workers).second)
       out.push_back({.workers = each.workers, .curve = &each.curve, .is_stated = each.algorithm.has_value()});
-  }
   std::sort(out.begin(), out.end(),
             [](const MeasuredOn& a, const MeasuredOn& b) { return a.workers < b.workers; });
   return out;

@@ -137,7 +137,9 @@ Predictor predictor(const std::vector<MeasuredOn>& measured, std::int64_t worker
     return [from = FromTwo(nearest.near, *nearest.far, workers, algorithm, share.growth)](double bytes) {
       return from.us(bytes);
     };
-  return [=](double bytes) { return scaled_us(nearest.near, workers, algorithm, share, bytes); };
+  return [scaled = ScaledCurve(nearest.near, workers, algorithm, share)](double bytes) {
+    return scaled.us(bytes);
+  };
 }
 
 /// Whether leaving out a number of workers tests a prediction in the same direction: to more workers the
@@ -158,6 +160,7 @@ struct LeftOutRatios {
 
 LeftOutRatios left_out_ratios(const std::vector<MeasuredOn>& measured, std::int64_t workers,
                               const Algorithm& algorithm, CollectiveKind kind, const StartupShare& share) {
+  constexpr std::size_t kMaxTested = 2048;  // sizes of a curve
   LeftOutRatios out;
   double sum = 0;
   double count = 0;
@@ -167,10 +170,13 @@ LeftOutRatios left_out_ratios(const std::vector<MeasuredOn>& measured, std::int6
     const StartupShare theirs =
         share.adds || others.size() < 2 ? share : startup_share(others, measured[i].workers, algorithm, kind);
     const auto predicted = predictor(others, measured[i].workers, algorithm, theirs);
-    for (const double bytes : sizes_of(*measured[i].curve)) {
-      const double us = measured[i].curve->us(bytes);
-      if (us <= 0 || predicted(bytes) <= 0) continue;
-      out.all.push_back(sim::portable_log(us / predicted(bytes)));
+    const std::vector<double> sizes = sizes_of(*measured[i].curve);
+    const std::size_t step = (sizes.size() + kMaxTested - 1) / kMaxTested;
+    for (std::size_t at = 0; at < sizes.size(); at += step) {
+      const double us = measured[i].curve->us(sizes[at]);
+      const double predicted_us = us > 0 ? predicted(sizes[at]) : 0;
+      if (predicted_us <= 0) continue;
+      out.all.push_back(sim::portable_log(us / predicted_us));
       if (!tells(measured, i, workers)) continue;
       sum += sim::portable_exp(std::abs(out.all.back())) - 1;
       ++count;
@@ -219,15 +225,28 @@ void add_error(Extrapolation& out, const std::vector<MeasuredOn>& measured, std:
   out.high_factor = sim::portable_exp(widened * std::max(0.0, at(1 - kTail)));
 }
 
+/// Of many numbers of workers the nearest on both sides: leaving each out takes as many steps as there are
+/// pairs.
+std::vector<MeasuredOn> nearest(const std::vector<MeasuredOn>& all, std::int64_t workers) {
+  constexpr std::ptrdiff_t kMost = 16;
+  const auto above = std::partition_point(all.begin(), all.end(),
+                                          [&](const MeasuredOn& each) { return each.workers < workers; });
+  auto begin = above - std::min(above - all.begin(), kMost / 2);
+  const auto end = begin + std::min(all.end() - begin, kMost);
+  begin = end - std::min(end - all.begin(), kMost);
+  return {begin, end};
+}
+
 }  // namespace
 
-Extrapolation extrapolate(const std::vector<MeasuredOn>& measured, std::int64_t workers,
+Extrapolation extrapolate(const std::vector<MeasuredOn>& all, std::int64_t workers,
                           const Algorithm& algorithm, CollectiveKind kind) {
-  assert(!measured.empty());
-  const Neighbours nearest = neighbours(measured, workers);
+  assert(!all.empty());
+  const std::vector<MeasuredOn> measured = nearest(all, workers);
+  const Neighbours scaled = neighbours(measured, workers);
   const StartupShare share = startup_share(measured, workers, algorithm, kind);
-  std::vector<MeasuredOn> used = {nearest.near};
-  if (nearest.far) used.push_back(*nearest.far);
+  std::vector<MeasuredOn> used = {scaled.near};
+  if (scaled.far) used.push_back(*scaled.far);
   std::sort(used.begin(), used.end(), [](const auto& a, const auto& b) { return a.workers < b.workers; });
   std::vector<double> sizes;
   for (const MeasuredOn& each : used)

@@ -23,8 +23,9 @@ struct Extrapolation {
 };
 
 /// Scales the nearest measured curves, below and above `workers`, by the factors of `algorithm` (ring for
-/// one that is defined on levels only). Needs at least one curve, none of them on `workers` itself.
-Extrapolation extrapolate(const std::vector<MeasuredOn>& measured, std::int64_t workers,
+/// one that is defined on levels only). Needs at least one curve, none of them on `workers` itself. Of more
+/// than 16 numbers of workers it looks at the nearest on both sides.
+Extrapolation extrapolate(const std::vector<MeasuredOn>& all, std::int64_t workers,
                           const Algorithm& algorithm, core::CollectiveKind kind);
 
 /// An extrapolation whose left-out error exceeds this is refused.

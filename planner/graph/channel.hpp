@@ -18,7 +18,8 @@ namespace planner {
 class ChannelWriter {
  public:
   /// The streams must exist when tasks are added. `job` and `builder` must outlive this object.
-  ChannelWriter(const Job& job, sim::TaskGraphBuilder& builder) : job_(job), builder_(builder) {}
+  ChannelWriter(const Job& job, sim::TaskGraphBuilder& builder)
+      : job_(job), builder_(builder), is_divided_(job.channels > 1 || job.program.has_channel_between()) {}
 
   /// Adds a task that runs after the earlier tasks of the same stream.
   sim::TaskId add_in_order(const TaskLabel& label, sim::Time duration);
@@ -32,7 +33,7 @@ class ChannelWriter {
   /// When these tasks have ended, all tasks added so far have ended.
   std::vector<sim::TaskId> last() const;
   /// Whether there are several streams.
-  bool is_divided() const { return job_.channels > 1 || job_.program.has_channel_between(); }
+  bool is_divided() const { return is_divided_; }
   /// Whether tasks end in the order in which they are added.
   bool is_in_order() const { return !job_.program.by_layer && !is_divided(); }
   /// Discards the record of earlier tasks.
@@ -41,6 +42,7 @@ class ChannelWriter {
  private:
   const Job& job_;
   sim::TaskGraphBuilder& builder_;
+  bool is_divided_;
   std::uint32_t added_ = 0;
   std::vector<sim::TaskId> last_;
   std::optional<sim::TaskId> last_between_;

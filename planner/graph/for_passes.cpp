@@ -27,6 +27,14 @@ struct Pass {
   std::size_t issued = 0;            ///< how many of them are reached or gathered ahead
 };
 
+/// The collectives of gradients, by group.
+std::vector<std::vector<Op>> reducing_ops(const Program& program, std::size_t groups) {
+  std::vector<std::vector<Op>> out(groups);
+  for (const Op& op : program.ops)
+    if (op.issue == Issue::gradients || op.issue == Issue::scattered) out[op.group].push_back(op);
+  return out;
+}
+
 class ForPasses {
  public:
   explicit ForPasses(GraphWriter& writer)
@@ -35,6 +43,7 @@ class ForPasses {
         collectives_(writer, update_),
         by_first_layer_(groups_by_first_layer(writer.workload(), writer.job().groups)),
         by_first_step_(groups_by_first_step(writer.workload(), writer.job().groups)),
+        reducing_(reducing_ops(writer.program(), writer.job().groups.size())),
         gathered_(writer.job().groups.size()),
         copied_out_(writer.workers().size()) {}
 
@@ -98,8 +107,7 @@ class ForPasses {
     for (WorkerTasks& at : writer_.workers())
       if (awaited) at.next_waits_for.push_back(*awaited);
     std::optional<TaskId> scattered;
-    for (const Op& op : writer_.program().ops) {
-      if (op.group != group) continue;
+    for (const Op& op : reducing_[group]) {
       if (op.issue == Issue::gradients) in_flight_.push_back(*(scattered = collectives_.add(op)));
       if (op.issue == Issue::gradients && awaited) writer_.depend(*scattered, awaited);
       if (op.issue == Issue::scattered && writer_.transfer_of(group).is_replicated())
@@ -184,6 +192,7 @@ class ForPasses {
   CollectiveWriter collectives_;
   std::vector<std::vector<std::uint32_t>> by_first_layer_;
   std::vector<std::vector<std::uint32_t>> by_first_step_;
+  std::vector<std::vector<Op>> reducing_;  // by group
   Pass pass_;
   std::vector<std::optional<TaskId>> gathered_;  // by group: the task that its layers' pass waits for
   std::vector<CopiedOut> copied_out_;            // by worker

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -86,44 +87,69 @@ struct Predicted {
   std::string source;
 };
 
-Predicted predicted_from(const Alike& group, const LinkFit& link, std::int64_t workers,
-                         const Options& options) {
-  const std::string named = algorithm_of(group.front(), options);
-  std::vector<core::CostCurve> curves;
-  std::vector<planner::MeasuredOn> measured;
-  curves.reserve(group.size());  // `measured` points into it
-  for (const traces::Series& series : group) {
-    curves.push_back(traces::curve_through(series));
-    measured.push_back({.workers = series.workers, .curve = &curves.back(), .is_stated = !named.empty()});
+/// Predicts one collective from the series that measured it.
+class Predictor {
+ public:
+  Predictor(const Alike& group, const LinkFit& link, const Options& options)
+      : link_(link),
+        named_(algorithm_of(group.front(), options)),
+        algorithm_{.name = named_.empty() ? "ring" : named_},
+        line_rate_gbps_(options.line_rate_gbps) {
+    for (const traces::Series& series : group)
+      curves_.try_emplace(series.workers, traces::curve_through(series));
+    for (const auto& [workers, curve] : curves_)
+      measured_.push_back({.workers = workers, .curve = &curve, .is_stated = !named_.empty()});
   }
-  std::sort(measured.begin(), measured.end(),
-            [](const auto& a, const auto& b) { return a.workers < b.workers; });
-  const planner::Algorithm algorithm = {.name = named.empty() ? "ring" : named};
-  const planner::Extrapolation scaled = planner::extrapolate(measured, workers, algorithm, link.collective);
-  const bool by_link = is_trusted(link, scaled, !named.empty());
-  if (!by_link && scaled.left_out_error && *scaled.left_out_error > planner::kMaxLeftOutError)
-    throw core::InputError(fmt::format(
-        "--predict-workers: expected numbers of workers that the measured ones tell something "
-        "about ({} on {} predict one another with a mean error of {:.0f} %; measure it on {}), got {}",
-        core::name(link.collective), fmt::join(link.workers, ", "), 100 * *scaled.left_out_error, workers,
-        workers));
-  Predicted out;
-  if (by_link)
-    out = {.curve = curve_of(link, workers),
-           .low_factor = link.left_out->min,
-           .high_factor = link.left_out->max,
-           .source = "the fitted link"};
-  else
-    out = {.curve = scaled.curve,
-           .low_factor = scaled.low_factor,
-           .high_factor = scaled.high_factor,
-           .source = fmt::format("{} workers by the factors of {}", fmt::join(scaled.from, " and "),
-                                 algorithm.name)};
-  if (!options.line_rate_gbps) return out;
-  out.curve = planner::raised(
-      out.curve, planner::physical_us_per_byte(*options.line_rate_gbps, workers, link.collective));
-  return out;
-}
+
+  /// The measured curve, if there is one.
+  const core::CostCurve* measured(std::int64_t workers) const {
+    const auto found = curves_.find(workers);
+    return found == curves_.end() ? nullptr : &found->second;
+  }
+
+  const Predicted& on(std::int64_t workers) {
+    const auto found = predicted_.find(workers);
+    return found != predicted_.end() ? found->second
+                                     : predicted_.emplace(workers, work_out(workers)).first->second;
+  }
+
+ private:
+  Predicted work_out(std::int64_t workers) const {
+    const planner::Extrapolation scaled =
+        planner::extrapolate(measured_, workers, algorithm_, link_.collective);
+    const bool by_link = is_trusted(link_, scaled, !named_.empty());
+    if (!by_link && scaled.left_out_error && *scaled.left_out_error > planner::kMaxLeftOutError)
+      throw core::InputError(fmt::format(
+          "--predict-workers: expected numbers of workers that the measured ones tell something "
+          "about ({} on {} predict one another with a mean error of {:.0f} %; measure it on {}), got {}",
+          core::name(link_.collective), fmt::join(link_.workers, ", "), 100 * *scaled.left_out_error, workers,
+          workers));
+    Predicted out;
+    if (by_link)
+      out = {.curve = curve_of(link_, workers),
+             .low_factor = link_.left_out->min,
+             .high_factor = link_.left_out->max,
+             .source = "the fitted link"};
+    else
+      out = {.curve = scaled.curve,
+             .low_factor = scaled.low_factor,
+             .high_factor = scaled.high_factor,
+             .source = fmt::format("{} workers by the factors of {}", fmt::join(scaled.from, " and "),
+                                   algorithm_.name)};
+    if (!line_rate_gbps_) return out;
+    out.curve = planner::raised(out.curve,
+                                planner::physical_us_per_byte(*line_rate_gbps_, workers, link_.collective));
+    return out;
+  }
+
+  const LinkFit& link_;
+  std::string named_;
+  planner::Algorithm algorithm_;
+  std::optional<double> line_rate_gbps_;
+  std::map<std::int64_t, core::CostCurve> curves_;
+  std::vector<planner::MeasuredOn> measured_;
+  std::map<std::int64_t, Predicted> predicted_;
+};
 
 /// The range of a predicted time as an interquartile range, so that a simulation shows it as an interval: 95
 /// % of a normal distribution are 3.92, and half of it is 1.349, standard deviations wide.
@@ -134,16 +160,16 @@ std::vector<double> spread_of(const Predicted& predicted) {
   return out;
 }
 
-Prediction predict(const Alike& group, const LinkFit& link, std::int64_t workers, const Options& options) {
+Prediction predict(Predictor& predictor, const LinkFit& link, std::int64_t workers) {
   Prediction out = {.collective = link.collective, .workers = workers, .times = {}};
-  const auto same = std::find_if(group.begin(), group.end(),
-                                 [&](const traces::Series& series) { return series.workers == workers; });
-  const bool is_measured = same != group.end();
-  const Predicted predicted = is_measured ? Predicted{.curve = traces::curve_through(*same), .source = {}}
-                                          : predicted_from(group, link, workers, options);
+  const core::CostCurve* const measured = predictor.measured(workers);
+  const Predicted* const predicted = measured == nullptr ? &predictor.on(workers) : nullptr;
   for (const double bytes : sizes_to_show(link)) {
-    PredictedTime time = {.bytes = bytes, .us = predicted.curve.us(bytes), .between_us = {}};
-    if (!is_measured) time.between_us = {time.us * predicted.low_factor, time.us * predicted.high_factor};
+    PredictedTime time = {.bytes = bytes,
+                          .us = (predicted != nullptr ? predicted->curve : *measured).us(bytes),
+                          .between_us = {}};
+    if (predicted != nullptr)
+      time.between_us = {time.us * predicted->low_factor, time.us * predicted->high_factor};
     out.times.push_back(time);
   }
   return out;
@@ -165,8 +191,9 @@ core::Fit fit_of(const core::LineFit& line) {
           .max_relative_error = line.max_relative_error};
 }
 
+/// `predictors` are those of the links; none where nothing is predicted.
 core::Network network_of(const Report& report, const traces::Measurements& measurements,
-                         const std::vector<Alike>& alike, const Options& options) {
+                         std::vector<Predictor>& predictors, const Options& options) {
   core::Network out = traces::network_of(measurements, options.name);
   out.line_rate_gbps = options.line_rate_gbps;
   if (options.write_segments)
@@ -187,7 +214,7 @@ core::Network network_of(const Report& report, const traces::Measurements& measu
                               .algorithm = link.measured_algorithm,
                               .workers = workers,
                               .curve = {}});
-      const Predicted found = predicted_from(alike[i], link, workers, options);
+      const Predicted& found = predictors[i].on(workers);
       out.measured.back().curve = found.curve;
       out.measured.back().spread_us = spread_of(found);
       predicted.push_back(
@@ -210,10 +237,14 @@ Report fit(const traces::Measurements& measurements, const Options& options) {
   out.links = fit_links(alike, options);
   if (!options.predict.empty() && out.links.empty())
     throw core::InputError("--predict-workers: expected measurements on two workers or more, got none");
-  for (std::size_t i = 0; i < out.links.size(); ++i)
+  std::vector<Predictor> predictors;
+  predictors.reserve(out.links.size());
+  for (std::size_t i = 0; i < out.links.size() && !options.predict.empty(); ++i)
+    predictors.emplace_back(alike[i], out.links[i], options);
+  for (std::size_t i = 0; i < predictors.size(); ++i)
     for (const std::int64_t workers : options.predict)
-      out.predictions.push_back(predict(alike[i], out.links[i], workers, options));
-  out.network = network_of(out, measurements, alike, options);
+      out.predictions.push_back(predict(predictors[i], out.links[i], workers));
+  out.network = network_of(out, measurements, predictors, options);
   for (std::size_t i = 0; i < out.curves.size(); ++i)
     out.network.measured[i].fit = fit_of(out.curves[i].line);
   out.warnings = warnings(out);

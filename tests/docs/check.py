@@ -1,4 +1,5 @@
-"""Checks the documentation against the program: commands and their output, options, links, and the page of file formats.
+"""Checks the documentation against the program: commands and their output, options, links, licences of data, and the page of file
+formats.
 
     python3 tests/docs/check.py build/fusewise             # exit 1 and a line for each fault
     python3 tests/docs/check.py build/fusewise --update    # writes what commands print now into the pages
@@ -10,6 +11,7 @@ import subprocess
 import sys
 
 from commands import check_commands
+from licences import check_licences
 from links import check_links, check_reachable
 from mentions import check_mentions
 from pages import read_pages
@@ -64,7 +66,8 @@ def main():
             complaints += check_commands(ROOT, program, page, arguments.update)
     if not arguments.only:
         pages = read_pages(ROOT)
-        complaints += [*check_length(pages), *check_reproduced(pages), *check_links(ROOT, pages), *check_reachable(pages), *check_mentions(program, pages)]
+        complaints += [*check_length(pages), *check_reproduced(pages), *check_links(ROOT, pages), *check_reachable(pages), *check_mentions(program, pages),
+                       *check_licences(ROOT)]
     for complaint in complaints:
         print(complaint)
     return 1 if complaints else 0

@@ -6,6 +6,7 @@ import sys
 import tempfile
 
 from commands import check_commands
+from licences import check_licences
 from links import check_links, check_reachable
 from mentions import check_mentions
 from pages import read_pages
@@ -33,6 +34,13 @@ $ echo $?
 2
 ```
 """
+SOURCES = {
+    "traces/SOURCE.md": "| from | licence |\n| --- | --- |\n| github a/b | MIT |\n\n| file | command |\n| --- | --- |\n| `KIND-1.json` | `make` |\n",
+    "traces/LICENSES.md": "# Licences\n\n## MIT: a/b, c/d\n\na/b: Copyright A\n\nc/d: Copyright C\n",
+    "traces/some-1.json": "{}\n",
+    "tests/data/SOURCE.md": "| folder | from | licence |\n| --- | --- | --- |\n| `logs` | github c/d | MIT |\n",
+    "tests/data/logs/some.log": "1\n",
+}
 FAULTS = {
     "a link to no file": ("README.md", "docs/two.md#", "docs/three.md#", "leads to no file"),
     "a link to no heading": ("README.md", "#a-heading", "#another", "leads to no heading"),
@@ -47,6 +55,11 @@ FAULTS = {
     "a help that names no page": ("fusewise", "Documentation: docs/two.md", "", "names no page of the documentation"),
     "a help that names a page that is not there": ("fusewise", "docs/two.md", "docs/three.md", "names docs/three.md, which is not there"),
     "a help that names another page": ("fusewise", "docs/two.md", "README.md", "names README.md, which does not mention it"),
+    "a trace without an origin": ("traces/SOURCE.md", "`KIND-1.json`", "`KIND-2.json`", "no row says where some-1.json is from"),
+    "a folder without an origin": ("tests/data/SOURCE.md", "`logs`", "`log`", "no row says where logs is from"),
+    "an origin without a licence": ("traces/LICENSES.md", ", c/d", "", "c/d, expected the licence None"),
+    "another licence": ("tests/data/SOURCE.md", "MIT", "BSD", "c/d, expected the licence MIT"),
+    "an origin without a notice": ("traces/LICENSES.md", "a/b: Copyright A", "a/b", "no copyright notice of a/b"),
     "a block without an end": ("docs/two.md", "2\n```\n", "2\n", "is never closed"),
 }
 
@@ -57,7 +70,7 @@ def complaints(root):
         pages = read_pages(root)
     except ValueError as error:
         return [str(error)]
-    found = [*check_links(root, pages), *check_reachable(pages), *check_mentions(program, pages)]
+    found = [*check_links(root, pages), *check_reachable(pages), *check_mentions(program, pages), *check_licences(root)]
     for page in pages.values():
         found += check_commands(root, program, page, update=False)
     return found
@@ -71,6 +84,9 @@ def tree():
         (root / "README.md").write_text(README)
         (root / "docs" / "two.md").write_text(TWO)
         (root / "fusewise").write_text(PROGRAM)
+        for name, text in SOURCES.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
         os.chmod(root / "fusewise", 0o755)
         yield root
 

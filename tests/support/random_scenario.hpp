@@ -43,11 +43,13 @@ inline ordered_json scenario_json(ordered_json profile, ordered_json network) {
 }
 
 /// A scenario of any magnitude: times from a picosecond to the longest that a file may hold, all fidelities,
-/// jitter, stragglers, failures and slow links. Many are refused, because their times exceed the clock.
+/// jitter, stragglers, failures and slow links, jobs of phases and of stages, memory. Many are refused,
+/// because their times exceed the clock.
 class AnyScenario {
  public:
   explicit AnyScenario(std::uint32_t seed)
       : random_(seed),
+        parts_(~seed),
         base_us_(one_of<double>(random_, {1e-6, 1e-3, 1, 1e3, 1e6, 1e9, 1e10, 1e11})),
         fidelity_(one_of<std::string>(random_, {"closed", "closed", "steps", "messages"})),
         slows_(fidelity_ == "closed" && random_.one_in(3)) {}
@@ -74,6 +76,13 @@ class AnyScenario {
     if (fidelity_ != "closed" && random_.one_in(2))
       out["links"] = {{"sigma", sigma()}, {"slow", {{{"worker", 1}, {"slowdown", factor()}}}}};
     if (fidelity_ == "messages" && random_.one_in(2)) add_topology(out);
+    if (parts_.one_in(4))
+      out["memory"] = {{"optimizer", one_of<std::string>(parts_, {"sgd", "momentum", "adam"})},
+                       {"gradients_in_buffers", parts_.one_in(2)}};
+    if (fidelity_ == "closed" && parts_.one_in(4))
+      out["job"] = job();
+    else if (fidelity_ == "closed" && parts_.one_in(3))
+      divide(out);
     return out;
   }
 
@@ -157,6 +166,28 @@ class AnyScenario {
     return out;
   }
 
+  ordered_json job() {
+    return {{"samples", one_of<std::int64_t>(parts_, {1, 1000, 1'000'000'000'000})},
+            {"price_per_worker_hour", 3},
+            {"phases",
+             {{{"epochs", parts_.between(1, 3)}, {"schedule", "wfbp"}},
+              {{"epochs", 2}, {"batch_size", 4}, {"schedule", "s-sgd"}}}}};
+  }
+
+  /// Makes it a job of one or two stages, which knows less than others.
+  void divide(ordered_json& out) {
+    for (const char* key : {"jitter", "stragglers", "failures", "overlap", "accumulation_steps"})
+      out.erase(key);
+    const std::int64_t stages = out["profile"]["layers"].size() > 1 ? parts_.between(1, 2) : 1;
+    const std::int64_t tensor = parts_.between(1, 2);
+    out["parallel"] = {{"tensor", tensor}, {"pipeline", stages}};
+    if (stages > 1)
+      out["parallel"]["stages"] = {
+          {"schedule", "1f1b"}, {"micro_batches", parts_.between(1, 4)}, {"p2p_us", base_us_ / 8}};
+    out["workers"] = {tensor * stages, tensor * stages * parts_.between(2, 4)};
+    out["schedules"] = {one_of<std::string>(parts_, {"wfbp", "ddp", "s-sgd"}), {{"pipeline", "sharded"}}};
+  }
+
   void add_topology(ordered_json& out) {
     const auto port = [&] {
       return ordered_json{
@@ -173,6 +204,7 @@ class AnyScenario {
   }
 
   Random random_;
+  Random parts_;  ///< of its own, so that the rest of a scenario is the same without these parts
   double base_us_;
   std::string fidelity_;
   bool slows_;

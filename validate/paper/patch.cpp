@@ -1,6 +1,8 @@
 #include "validate/paper/patch.hpp"
 
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,12 +34,20 @@ Source own(const Field& scenario, const json& paper) {
   return {.value = json::parse(core::read_file(scenario.path())), .file = file.source()};
 }
 
+[[noreturn]] void refuse(const Field& like, const std::vector<NamedScenario>& earlier) {
+  std::vector<std::string_view> names;
+  for (const NamedScenario& each : earlier) names.push_back(each.name);
+  (void)like.one_of(names);
+  like.expected("the name of an earlier scenario");
+}
+
 }  // namespace
 
 std::vector<NamedScenario> read_scenarios(const Field& list, std::string_view paper_text) {
   const json paper = json::parse(paper_text);
   std::vector<NamedScenario> out;
   std::vector<Source> sources;
+  std::unordered_map<std::string, std::size_t> by_name;
   std::size_t bytes = 0;
   for (const Field& item : list.items()) {
     item.allow_only({"name", "scenario", "like", "patch"});
@@ -45,14 +55,11 @@ std::vector<NamedScenario> read_scenarios(const Field& list, std::string_view pa
     const std::optional<Field> scenario = item.find("scenario");
     if (like && scenario) like->expected("scenario or like", "both");
     const std::string name = item.at("name").name();
-    std::vector<std::string_view> names;
-    names.reserve(out.size());
-    for (const NamedScenario& each : out) names.push_back(each.name);
     Source source;
     if (like) {
-      const std::string base = like->one_of(names);
-      for (std::size_t i = 0; i < out.size(); ++i)
-        if (out[i].name == base) source = sources[i];
+      const auto base = like->is_text() ? by_name.find(like->text()) : by_name.end();
+      if (base == by_name.end()) refuse(*like, out);
+      source = sources[base->second];
     } else {
       source = own(item.at("scenario"), paper);
     }
@@ -64,6 +71,7 @@ std::vector<NamedScenario> read_scenarios(const Field& list, std::string_view pa
     bytes += text.size();
     if (bytes > kMaxBytesInAll)
       item.expected(fmt::format("scenarios of at most {} MiB in all", kMaxBytesInAll >> 20U), "more");
+    by_name.insert_or_assign(name, out.size());
     out.push_back({.name = name, .file = Field::parse(text, source.file), .at = item});
     sources.push_back(std::move(source));
   }

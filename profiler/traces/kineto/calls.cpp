@@ -13,6 +13,7 @@
 #include "core/printable.hpp"
 #include "profiler/traces/kineto/exchanges.hpp"
 #include "profiler/traces/kineto/marked_steps.hpp"
+#include "profiler/traces/kineto/queued_exchanges.hpp"
 
 namespace kineto {
 namespace {
@@ -154,29 +155,6 @@ struct Context {
   std::int64_t update_ns = INT64_MAX;  ///< from then on what has no operator around it belongs to the update
   LaunchedFrom from = LaunchedFrom::elsewhere;
   Role role = Role::other;
-};
-
-/// Finds when exchanges of passes run or queue. The collectives of a process group run one after the other,
-/// so that an exchange waits for what its group sends before it, for example for a bucket of gradients.
-class QueuedExchanges {
- public:
-  /// Collectives come in the order of their starts.
-  void add(const Work& work, const Span& ran, std::vector<LaunchedSpan>& in_passes) {
-    std::vector<LaunchedSpan>& before = of_group_[work.group];
-    if (work.is_exchange && work.call != kNone) {
-      const auto add_part = [&](const Span& span) {
-        if (span.first < span.second) in_passes.push_back({.span = span, .launched_ns = work.launched_ns});
-      };
-      add_part(ran);
-      for (auto each = before.rbegin(); each != before.rend() && each->span.second > work.launched_ns; ++each)
-        if (each->launched_ns < work.launched_ns)
-          add_part({std::max(each->span.first, work.launched_ns), std::min(each->span.second, ran.first)});
-    }
-    before.push_back({.span = ran, .launched_ns = work.launched_ns});
-  }
-
- private:
-  std::unordered_map<std::uint32_t, std::vector<LaunchedSpan>> of_group_;
 };
 
 /// Processes one thread's ranges and launches in order, with a stack of open ranges.
@@ -576,14 +554,17 @@ class Search {
     std::sort(ends.begin(), ends.end());
     std::vector<ComputeKernel> kernels;
     std::vector<std::size_t> index_of;
-    QueuedExchanges queues;
+    std::vector<GroupCollective> collectives;
     for (std::size_t i = 0; i < trace_->kernels.size(); ++i) {
       const Kernel& kernel = trace_->kernels[i];
       const Work& work = out_.work[i];
       const Span ran = {kernel.start_ns, kernel.end_ns};
       if (work.role == Role::communication) {
         (work.is_exchange ? beside.exchanges : beside.gradients).push_back(ran);
-        queues.add(work, ran, beside.in_passes);
+        collectives.push_back({.group = work.group,
+                               .ran = ran,
+                               .launched_ns = work.launched_ns,
+                               .is_exchange_of_pass = work.is_exchange && work.call != kNone});
       } else if (work.role == Role::copy) {
         beside.copies.push_back(ran);
       } else {
@@ -598,9 +579,7 @@ class Search {
     beside.blocked = trace_->blocked;
     for (Spans* spans : {&beside.gradients, &beside.exchanges, &beside.copies, &beside.blocked})
       *spans = united(std::move(*spans));
-    std::stable_sort(
-        beside.in_passes.begin(), beside.in_passes.end(),
-        [](const LaunchedSpan& a, const LaunchedSpan& b) { return a.span.first < b.span.first; });
+    beside.in_passes = queued_exchanges(collectives);
     DeviceSplit split = split_device_time(kernels, beside);
     for (std::size_t i = 0; i < split.kernels.size(); ++i) out_.work[index_of[i]].time = split.kernels[i];
     out_.waits = std::move(split.waits);

@@ -41,6 +41,7 @@ struct DeviceTime {
 struct LaunchedSpan {
   Span span;
   std::int64_t launched_ns = 0;
+  bool operator==(const LaunchedSpan&) const = default;
 };
 
 /// What runs beside the compute kernels; spans are disjoint and in order.

@@ -31,7 +31,10 @@ class Builder : public nlohmann::json_sax<json> {
     // A time in microseconds with three decimals is more precise as text than as a double.
     return keeps_text_ ? scalar(text) : scalar(value);
   }
-  bool string(string_t& value) override { return scalar(std::move(value)); }
+  bool string(string_t& value) override {
+    count_bytes(value);
+    return scalar(std::move(value));
+  }
   bool binary(binary_t& /*value*/) override { return true; }
 
   bool start_object(std::size_t /*size*/) override {
@@ -47,10 +50,12 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool key(string_t& value) override {
     stream_.end_token();
-    if (open_.empty())
+    if (open_.empty()) {
       top_key_ = value;
-    else
+    } else {
+      count_bytes(value);
       key_ = value;
+    }
     keeps_text_ = !open_.empty() && (value == "ts" || value == "dur");
     return true;
   }
@@ -66,6 +71,7 @@ class Builder : public nlohmann::json_sax<json> {
 
  private:
   static constexpr std::size_t kMaxValues = 1'000'000;
+  static constexpr std::size_t kMaxBytes = std::size_t{64} << 20U;
   static constexpr std::size_t kMaxDepth = 100;
 
   bool enter(bool is_array) {
@@ -115,8 +121,13 @@ class Builder : public nlohmann::json_sax<json> {
     return &slot;
   }
 
+  void count_bytes(const std::string& text) {
+    if ((bytes_ += text.size()) > kMaxBytes)
+      refuse(fmt::format("elements with at most {} MiB of text", kMaxBytes >> 20U), "more");
+  }
+
   bool deliver() {
-    values_ = 0;
+    values_ = bytes_ = 0;
     return take_(document_is_array_ ? std::string_view() : std::string_view(top_key_), element_);
   }
 
@@ -133,6 +144,7 @@ class Builder : public nlohmann::json_sax<json> {
   std::string top_key_;
   std::string key_;
   std::size_t values_ = 0;
+  std::size_t bytes_ = 0;  // of texts and keys
   int depth_ = 0;
   bool document_is_array_ = false;
   bool keeps_text_ = false;

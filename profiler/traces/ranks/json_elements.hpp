@@ -16,7 +16,7 @@ namespace ranks {
 using TakeElement = std::function<bool(std::string_view key, nlohmann::json& value)>;
 
 /// Reads a file, gzip or not. Throws InputError `FILE:LINE:COLUMN: expected JSON, ...`, also for an element
-/// that has more than a million values or is nested deeper than 100.
+/// that has more than a million values or 64 MiB of text, or is nested deeper than 100.
 void for_each_element(const std::string& path, const TakeElement& take);
 
 }  // namespace ranks

@@ -118,6 +118,20 @@ void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns,
   change_times(trace, [&](std::int64_t ns) { return ns - whole.first; });
 }
 
+void check_sizes(const std::vector<RankTrace>& ranks) {
+  std::size_t exchanges = 0;
+  std::size_t spans = 0;
+  for (const RankTrace& rank : ranks) {
+    exchanges += rank.exchanges.size();
+    spans += rank.compute.size() + rank.copies.size() + rank.waits.size() + rank.in_passes.size();
+  }
+  if (exchanges <= kMaxExchanges && spans <= kMaxSpans) return;
+  throw core::InputError(fmt::format(
+      "{}: /: expected traces with at most {} collectives and {} times in which ranks compute, copy "
+      "or wait, in all, got more",
+      core::one_line(ranks.back().path), kMaxExchanges, kMaxSpans));
+}
+
 void change_times(RankTrace& trace, const std::function<std::int64_t(std::int64_t)>& change) {
   const auto apply = [&](Span& span) { span = {change(span.first), change(span.second)}; };
   for (Exchange& exchange : trace.exchanges) apply(exchange.ran);

@@ -98,6 +98,14 @@ struct Launched {
 void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns,
             const std::vector<Launched>& compute = {});
 
+/// So many exchanges, and times in which ranks compute, copy and wait, may all ranks of a job have, so that
+/// comparing them stays within 2 GiB.
+constexpr std::size_t kMaxExchanges = 2'500'000;
+constexpr std::size_t kMaxSpans = 16'000'000;
+
+/// Throws InputError if ranks have more, which names the last one.
+void check_sizes(const std::vector<RankTrace>& ranks);
+
 /// Replaces all times; `change` must keep their order.
 void change_times(RankTrace& trace, const std::function<std::int64_t(std::int64_t)>& change);
 

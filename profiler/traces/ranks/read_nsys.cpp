@@ -28,6 +28,8 @@ constexpr std::string_view kDefaultStep = "ProfilerStep#";  // of torch.profiler
 using core::InputError;
 
 constexpr std::size_t kMaxRows = 8'000'000;
+constexpr std::size_t kMaxSteps = 1'000'000;
+constexpr std::size_t kMaxDevices = 4096;
 constexpr std::int64_t kMaxNs = std::numeric_limits<std::int64_t>::max() / 4;
 
 [[noreturn]] void refuse(const std::string& path, std::string_view what, std::string_view got) {
@@ -138,7 +140,7 @@ struct Launch {
 };
 
 constexpr std::size_t kMaxPayload = 65'536;  // bytes; NCCL's have some hundred
-constexpr std::size_t kMaxLabel = 1000;      // bytes that are kept of a step's or a communicator's name
+constexpr std::size_t kMaxLabel = 100;       // bytes that are kept of a step's or a communicator's name
 
 /// An NVTX range of NCCL on a host thread.
 struct NcclRange {
@@ -184,6 +186,10 @@ class Export {
     return out;
   }
 
+  [[noreturn]] void refuse_more(std::string_view what, std::size_t max) const {
+    refuse(path_, fmt::format("at most {} {}", max, what), "more");
+  }
+
   void read_kernels() {
     const std::set<std::string> columns = database_.columns("CUPTI_ACTIVITY_KIND_KERNEL");
     for (const char* needed : {"start", "end", "deviceId", "streamId", "correlationId", "shortName"})
@@ -203,12 +209,15 @@ class Export {
           const Device device{row.integer(5), row.integer(2)};
           Kernel kernel = {.ran = span(row), .stream = row.integer(3), .correlation = row.integer(4)};
           RankTrace& trace = by_device_[device];
+          if (by_device_.size() > kMaxDevices) refuse_more("GPUs of processes", kMaxDevices);
           const std::string name = row.text(6);
           kernel.kind = kind_of(name);
-          if (kineto::is_communication_kernel(name))
+          if (kineto::is_communication_kernel(name)) {
+            if (++exchanges_ > kMaxExchanges) refuse_more("NCCL kernels", kMaxExchanges);
             kernels_[device].push_back(kernel);
-          else
+          } else {
             trace.compute.push_back(kernel.ran);
+          }
         });
   }
 
@@ -258,11 +267,16 @@ class Export {
                 (columns.contains("jsonTextId") ? " LEFT JOIN StringIds j ON j.id = n.jsonTextId" : "")),
         [&](const Row& row) {
           const std::string text = row.text(2);
-          if (!step_.empty() && text.rfind(step_, 0) == 0)
+          if (!step_.empty() && text.rfind(step_, 0) == 0) {
+            // each GPU has the steps of its process
+            if (++steps_of_processes_ * by_device_.size() > kMaxSteps)
+              refuse_more("steps of all GPUs", kMaxSteps);
             steps_[process_of(row.integer(3))].push_back(
                 {.label = text.substr(step_.size(), kMaxLabel), .span = span(row)});
+          }
           if (text.rfind("nccl", 0) != 0 || text.rfind("ncclGroup", 0) == 0) return;
           NcclRange range = {.span = span(row), .kind = kind_of(text)};
+          if (++ranges_ > kMaxExchanges) refuse_more("ranges of NCCL", kMaxExchanges);
           describe(row.is_null(4) ? row.text(5) : row.text(4), row.text(6), range);
           nccl_[row.integer(3)].push_back(std::move(range));
         });
@@ -370,6 +384,9 @@ class Export {
   std::map<std::pair<std::int64_t, std::int64_t>, Launch> launches_;  ///< by process and correlation
   std::map<std::int64_t, std::vector<NcclRange>> nccl_;               ///< by thread
   std::map<std::int64_t, std::vector<Step>> steps_;                   ///< by process
+  std::size_t exchanges_ = 0;
+  std::size_t ranges_ = 0;
+  std::size_t steps_of_processes_ = 0;
 };
 
 }  // namespace

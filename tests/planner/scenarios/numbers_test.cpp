@@ -24,7 +24,7 @@ using nlohmann::ordered_json;
 using support::profile_json;
 
 Results results_of(const ordered_json& scenario) {
-  return run(read_scenario(core::Field::parse(scenario.dump(), "s.json")));
+  return run(read_scenario(core::Field::parse(scenario.dump(), "s.json"), true));
 }
 
 /// The message with which a scenario is refused; empty if it is not.
@@ -228,8 +228,10 @@ void check_entry(const Entry& entry) {
     check_number(value);
   CHECK(m.iteration_us > 0);
   CHECK(m.exposed_communication_us <= m.iteration_us);
-  CHECK(m.groups >= 1);
+  CHECK((m.groups >= 1 || !entry.stages.empty()));  // a stage on one worker sends nothing
   if (entry.by_worker) check_workers(*entry.by_worker, m.workers);
+  if (entry.memory)
+    for (const std::int64_t bytes : entry.memory->bytes) CHECK(bytes >= 0);
   if (!entry.interval) return;
   check_number(entry.interval->low_us);
   CHECK(entry.interval->low_us <= entry.interval->high_us);
@@ -260,13 +262,20 @@ TEST_CASE("numbers: of any scenario finite, not negative, shares up to 1 and per
       }
       const std::string json = results_json(results);
       CHECK(json.find("null") == std::string::npos);
+      for (const JobResult& job : results.jobs) {
+        check_number(job.seconds);
+        check_number(job.cost.value());
+      }
       ++simulated[any.fidelity()];
+      for (const char* part : {"job", "memory", "parallel"})
+        simulated[part] += scenario.contains(part) ? 1 : 0;
     } catch (const core::InputError& error) {
       check_refusal(error.what());
       ++refused;
     }
   }
-  for (const char* fidelity : {"closed", "steps", "messages"}) CHECK(simulated[fidelity] > 0);
+  for (const char* each : {"closed", "steps", "messages", "job", "memory", "parallel"})
+    CHECK(simulated[each] > 0);
   CHECK(refused > 0);
 }
 

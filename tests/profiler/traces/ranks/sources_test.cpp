@@ -58,6 +58,36 @@ TEST_CASE("execution trace: DDP's rule, on the gradients in their order, gives t
 
 // ---- Nsight Systems
 
+TEST_CASE("execution trace: a node with more than 64 MiB of text is refused") {
+  const support::TemporaryFolder folder;
+  const auto trace = [&](int texts) {
+    std::string out = R"({"schema": "1.1.0", "nodes": [{"id": 1, "name": "a"},)"
+                      "\n"
+                      R"({"id": 2, "name": "torch::autograd::AccumulateGrad", "texts": [)";
+    for (int i = 0; i < texts; ++i) out += (i == 0 ? "\"" : ",\"") + std::string(15 << 20, 'a') + "\"";
+    return folder.put("et.json", out + "]}]}");
+  };
+  CHECK(read_execution_trace(trace(4)).nodes == 2);
+  const std::string path = trace(5);
+  CHECK_THROWS_WITH_AS((void)read_execution_trace(path),
+                       (path + ":2: expected elements with at most 64 MiB of text, got more").c_str(),
+                       core::InputError);
+}
+
+TEST_CASE("ranks: more collectives than fit into 2 GiB are refused") {
+  std::vector<RankTrace> ranks(2);
+  ranks[0].exchanges.resize(kMaxExchanges);
+  ranks[0].path = "rank0.json";
+  ranks[1].path = "rank1.json";
+  check_sizes(ranks);
+  ranks[1].exchanges.resize(1);
+  CHECK_THROWS_WITH_AS(
+      check_sizes(ranks),
+      "rank1.json: /: expected traces with at most 2500000 collectives and 16000000 times in "
+      "which ranks compute, copy or wait, in all, got more",
+      core::InputError);
+}
+
 /// Makes an export as `nsys export --type sqlite` does, of two GPUs of one process with one all-reduce each.
 std::string make_export(const support::TemporaryFolder& folder, const std::string& payload) {
   std::string path = folder / "export.sqlite";
