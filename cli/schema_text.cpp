@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/schema_names.hpp"
@@ -17,6 +18,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::string_view kReference = "#/$defs/";
+constexpr std::string_view kDialect = "https://json-schema.org/draft/2020-12/schema";
 
 /// The name of the definition that a reference leads to, or into.
 std::string referred(const std::string& reference) {
@@ -33,20 +35,21 @@ ordered_json enumeration(const std::string& table, const ordered_json& except) {
 
 class Assembly {
  public:
-  explicit Assembly(std::string_view format) : root_(opened(schema(format))) {
+  explicit Assembly(std::string_view format) : root_(opened(format)) {
     add(ordered_json::parse(schema("definitions")).at("$defs"));
   }
 
-  ordered_json finish() && {
-    root_ = filled(root_);
+  ordered_json finish(std::string_view format) && {
+    ordered_json out = {{"$schema", kDialect}, {"$id", full_name(format)}};
+    out.update(filled(root_));
     ordered_json definitions = ordered_json::object();
     for (std::size_t i = 0; i < wanted_.size(); ++i) {  // grows while definitions want others
       const std::string name = wanted_[i];
-      if (!known_.contains(name)) known_.emplace(name, as_definition(opened(schema(name))));
+      if (!known_.contains(name)) known_.emplace(name, opened(name));
       definitions[name] = filled(known_.at(name));
     }
-    if (!definitions.empty()) root_["$defs"] = std::move(definitions);
-    return std::move(root_);
+    if (!definitions.empty()) out["$defs"] = std::move(definitions);
+    return out;
   }
 
  private:
@@ -56,13 +59,20 @@ class Assembly {
     throw std::invalid_argument("schema: nothing is called " + std::string(name));
   }
 
-  /// A format whose own definitions are known from now on.
-  ordered_json opened(std::string_view text) {
-    ordered_json out = ordered_json::parse(text);
+  static std::string full_name(std::string_view format) { return fmt::format("fusewise.{}", format); }
+
+  /// A format with the keys of every file; its own definitions are known from now on.
+  ordered_json opened(std::string_view format) {
+    ordered_json out = ordered_json::parse(schema(format));
     if (const auto own = out.find("$defs"); own != out.end()) {
       add(*own);
       out.erase(own);
     }
+    const ordered_json& required = out.at("required");
+    if (std::find(required.begin(), required.end(), "format") == required.end()) return out;
+    ordered_json properties = {{"format", {{"const", full_name(format)}}}, {"version", {{"const", 1}}}};
+    properties.update(out.at("properties"));
+    out["properties"] = std::move(properties);
     return out;
   }
 
@@ -72,10 +82,10 @@ class Assembly {
         throw std::invalid_argument("schema: two definitions " + name);
   }
 
-  static ordered_json as_definition(ordered_json format) {
-    format.erase("$schema");
-    format.erase("$id");
-    return format;
+  /// Whether the schema of an object leaves it to the program to say that it has no other keys.
+  static bool is_closed(const ordered_json& object) {
+    return object.contains("properties") && !object.contains("additionalProperties") &&
+           !object.contains("oneOf");
   }
 
   /// A copy with the names of the program in it.
@@ -92,6 +102,7 @@ class Assembly {
         out["enum"] = enumeration(item, value.value("except", ordered_json::array()));
       else if (key != "except" && key != "keysOf")
         out[key] = filled(item);
+      if (key == "type" && item == "object" && is_closed(value)) out["additionalProperties"] = false;
       if (key == "$ref") want(referred(item));
     }
     if (const auto table = value.find("keysOf"); table != value.end())
@@ -101,7 +112,7 @@ class Assembly {
   }
 
   void want(const std::string& name) {
-    if (std::find(wanted_.begin(), wanted_.end(), name) == wanted_.end()) wanted_.push_back(name);
+    if (std::ranges::find(wanted_, name) == wanted_.end()) wanted_.push_back(name);
   }
 
   std::map<std::string, ordered_json> known_;  // before root_, which adds to it
@@ -111,6 +122,6 @@ class Assembly {
 
 }  // namespace
 
-std::string schema_text(std::string_view format) { return core::json_text(Assembly(format).finish()); }
+std::string schema_text(std::string_view format) { return core::json_text(Assembly(format).finish(format)); }
 
 }  // namespace cli

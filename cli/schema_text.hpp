@@ -12,7 +12,10 @@ namespace cli {
 /// format;
 /// - `"enumOf": "TABLE"` stands for `"enum"` with the names of a table of the program, less those of
 /// "except";
-/// - `"keysOf": "TABLE"` adds the keys of a table to "properties".
+/// - `"keysOf": "TABLE"` adds the keys of a table to "properties";
+/// - a format has the keys "format" and "version" where it requires "format";
+/// - an object with "type" and "properties" takes no other keys, unless it has "additionalProperties" or
+/// "oneOf".
 std::string schema_text(std::string_view format);
 
 }  // namespace cli
