@@ -274,8 +274,9 @@ TEST_CASE("numbers: of any scenario finite, not negative, shares up to 1 and per
       ++refused;
     }
   }
-  for (const char* each : {"closed", "steps", "messages", "job", "memory", "parallel"})
-    CHECK(simulated[each] > 0);
+  for (const char* fidelity : {"closed", "steps", "messages"}) CHECK(simulated[fidelity] > 0);
+  for (const char* part : {"job", "memory", "parallel"})  // few seeds of a sanitized build have one
+    CHECK((support::kSanitized || simulated[part] > 0));
   CHECK(refused > 0);
 }
 
