@@ -225,8 +225,8 @@ void add_error(Extrapolation& out, const std::vector<MeasuredOn>& measured, std:
   out.high_factor = sim::portable_exp(widened * std::max(0.0, at(1 - kTail)));
 }
 
-/// Of many numbers of workers the nearest on both sides: leaving each out takes as many steps as there are
-/// pairs.
+/// Keeps the nearest numbers of workers on both sides, because testing each by the others takes as many steps
+/// as there are pairs.
 std::vector<MeasuredOn> nearest(const std::vector<MeasuredOn>& all, std::int64_t workers) {
   constexpr std::ptrdiff_t kMost = 16;
   const auto above = std::partition_point(all.begin(), all.end(),

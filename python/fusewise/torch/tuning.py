@@ -334,7 +334,7 @@ class Tuning:
         return self.group.slowest([self.group.time(lambda: network.all_reduces(self.group, buffers))])[0]
 
     def _often_enough(self, buffers: Sequence[torch.Tensor], backward_us: float) -> int:
-        """How often all-reduces of these last longer than backward."""
+        """How many times all of these have to be sent to last somewhat longer than backward."""
         self._alone_us(buffers)  # the first time is longer
         return 1 + int(1.5 * backward_us / self._alone_us(buffers))
 
