@@ -52,8 +52,8 @@ validate::CalibrateOptions calibrate_options(const Options& options) {
   validate::CalibrateOptions out;
   if (options.fit.empty()) return out;
   out.fit.emplace();
-  for (const std::string& each : options.fit) {
-    check_name("--fit", each, quantity_names());
+  for (const std::string& text : options.fit) {
+    const std::string each = known_name("--fit", text, quantity_names());
     for (const validate::FittedQuantity quantity : validate::kQuantities)
       if (validate::name(quantity) == each) out.fit->push_back(quantity);
   }

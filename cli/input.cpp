@@ -22,18 +22,13 @@ void reject(std::string_view option, std::string_view expected, std::string_view
   throw InputError(fmt::format("{}: expected {}, got '{}'", option, expected, core::printable(value)));
 }
 
-void check_name(std::string_view option, const std::string& name,
-                const std::vector<std::string_view>& known) {
-  if (std::ranges::find(known, name) != known.end()) return;
-  throw InputError(fmt::format("{}: expected one of {}, got '{}'{}", option, fmt::join(known, ", "),
-                               core::printable(name), core::suggestion(name, known)));
-}
-
 std::string known_name(std::string_view option, const std::string& text,
-                       const std::vector<std::string_view>& known) {
+                       const std::vector<std::string_view>& known, std::string_view condition) {
   std::string name = core::ignoring_case(text, known);
-  check_name(option, name, known);
-  return name;
+  if (std::ranges::find(known, name) != known.end()) return name;
+  throw InputError(fmt::format("{}: expected one of {}{}{}, got '{}'{}", option, fmt::join(known, ", "),
+                               condition.empty() ? "" : " ", condition, core::printable(text),
+                               core::suggestion(text, known)));
 }
 
 double read_rate(std::string_view option, const std::string& text) {

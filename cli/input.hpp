@@ -15,12 +15,10 @@ namespace cli {
 /// Throws InputError: "OPTION: expected WHAT, got 'VALUE'".
 [[noreturn]] void reject(std::string_view option, std::string_view expected, std::string_view value);
 
-/// Throws InputError, with a suggestion, if the name is not a known one.
-void check_name(std::string_view option, const std::string& name, const std::vector<std::string_view>& known);
-
-/// The known name that the text is, whatever the case of its letters. Throws InputError, with a suggestion.
+/// The known name that the text is, whatever the case of its letters. Throws InputError, with a suggestion, and with
+/// `condition` behind the names, such as "with --compressors".
 std::string known_name(std::string_view option, const std::string& text,
-                       const std::vector<std::string_view>& known);
+                       const std::vector<std::string_view>& known, std::string_view condition = {});
 
 /// Bits per second, from a text such as 1gbit.
 double read_rate(std::string_view option, const std::string& text);

@@ -98,10 +98,10 @@ std::string description(const measure::RunOptions& wanted, bool drains, const Ra
   return out;
 }
 
-void report(const Options& options, const std::string& backend, const measure::RunOptions& wanted,
+void report(const Options& options, std::string_view backend, const measure::RunOptions& wanted,
             const RankContext& context, const std::vector<measure::Samples>& samples) {
   const std::string how = description(wanted, options.drain, context, samples);
-  const measure::NetworkInfo about = {.name = options.name.empty() ? backend : options.name,
+  const measure::NetworkInfo about = {.name = options.name.empty() ? std::string(backend) : options.name,
                                       .source = "fusewise measure: " + how,
                                       .line_rate_gbps = context.bits_per_second
                                                             ? std::optional(*context.bits_per_second / 1e9)
@@ -118,7 +118,7 @@ void report(const Options& options, const std::string& backend, const measure::R
 }
 
 void measure_command(const Options& options, const RankOptions& ranks) {
-  (void)collective_backend(ranks.backend);
+  const std::string_view backend = collective_backend(ranks.backend).name;
   const measure::RunOptions asked = wanted_of(options);
   std::vector<measure::Samples> samples;
   StepLine line(asked.collectives.size() * asked.sizes.size());
@@ -136,8 +136,7 @@ void measure_command(const Options& options, const RankOptions& ranks) {
                  });
              if (tells) line.end();
            },
-       .report =
-           [&](const RankContext& context) { report(options, ranks.backend, asked, context, samples); }});
+       .report = [&](const RankContext& context) { report(options, backend, asked, context, samples); }});
 }
 
 }  // namespace

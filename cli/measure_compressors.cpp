@@ -29,23 +29,9 @@ struct Options {
 const profiler::CompressorBackend& backend_of(const MeasureOptions& common) {
   const auto all = profiler::compressor_backends();
   if (!common.backend) return all.front();
-  const auto found = std::ranges::find(all, *common.backend, &profiler::CompressorBackend::name);
-  if (found == all.end()) {
-    const std::vector<std::string_view> known = planner::names(all);
-    throw core::InputError(fmt::format("--backend: expected one of {} with --compressors, got '{}'{}",
-                                       fmt::join(known, ", "), core::printable(*common.backend),
-                                       core::suggestion(*common.backend, known)));
-  }
-  return *found;
-}
-
-void check_names(const std::vector<std::string>& only, const profiler::CompressorBackend& backend) {
-  const std::vector<std::string_view> known = backend.compressors();
-  for (const std::string& name : only)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      throw core::InputError(fmt::format("--only: expected one of {} with --backend {}, got '{}'{}",
-                                         fmt::join(known, ", "), backend.name, core::printable(name),
-                                         core::suggestion(name, known)));
+  const std::string name =
+      known_name("--backend", *common.backend, planner::names(all), "with --compressors");
+  return *std::ranges::find(all, name, &profiler::CompressorBackend::name);
 }
 
 template <typename Number>
@@ -55,9 +41,12 @@ std::vector<Number> sorted_without_duplicates(std::vector<Number> numbers) {
   return numbers;
 }
 
-profiler::CompressorOptions options_of(const Options& options, const MeasureOptions& common) {
+profiler::CompressorOptions options_of(const Options& options, const MeasureOptions& common,
+                                       const profiler::CompressorBackend& backend) {
   profiler::CompressorOptions out;
-  out.compressors = options.only;
+  const std::string condition = fmt::format("with --backend {}", backend.name);
+  for (const std::string& name : options.only)
+    out.compressors.push_back(known_name("--only", name, backend.compressors(), condition));
   if (!options.elements.empty()) out.elements = sorted_without_duplicates(options.elements);
   if (!options.densities.empty()) out.densities = sorted_without_duplicates(options.densities);
   if (common.repetitions) out.samples = static_cast<int>(*common.repetitions);
@@ -77,14 +66,13 @@ std::string command_of(const Options& options, const MeasureOptions& common) {
 
 void run(const Options& options, const MeasureOptions& common) {
   const profiler::CompressorBackend& backend = backend_of(common);
-  check_names(options.only, backend);
+  const profiler::CompressorOptions asked = options_of(options, common, backend);
   StepLine line;
-  const core::CompressorCosts costs =
-      profiler::measure_compressors(backend, options_of(options, common), command_of(options, common),
-                                    [&](std::size_t total, const std::string& what) {
-                                      if (!shows_progress()) return print_progress("measuring " + what);
-                                      line.next(total, what);
-                                    });
+  const core::CompressorCosts costs = profiler::measure_compressors(
+      backend, asked, command_of(options, common), [&](std::size_t total, const std::string& what) {
+        if (!shows_progress()) return print_progress("measuring " + what);
+        line.next(total, what);
+      });
   line.end();
   write_or_print(common.output, compressor_costs_text(costs), summary(costs), common.json);
 }

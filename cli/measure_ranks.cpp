@@ -32,19 +32,17 @@ struct RankSetup {
   std::optional<double> paced_bits_per_second;
 };
 
-void check_one_of(std::string_view option, const std::string& given,
-                  const std::vector<std::string_view>& known, std::string_view backend) {
-  if (given.empty() || std::ranges::find(known, given) != known.end()) return;
+std::string given_name(std::string_view option, const std::string& given,
+                       const std::vector<std::string_view>& known, std::string_view backend) {
+  if (given.empty()) return given;
   if (known.empty()) reject(option, fmt::format("none with --backend {}", backend), given);
-  check_name(option, given, known);
+  return known_name(option, given, known);
 }
 
 RankSetup setup_of(const RankOptions& options) {
   RankSetup out;
   out.backend = &collective_backend(options.backend);
   const std::string_view name = out.backend->name;
-  check_one_of("--algorithm", options.algorithm, out.backend->algorithms(), name);
-  check_one_of("--protocol", options.protocol, out.backend->protocols(), name);
   if (out.backend->uses_control && options.share_gpu)
     throw InputError(fmt::format("--share-gpu: expected --backend nccl with it, got {}", name));
   if (!out.backend->uses_control && options.paced)
@@ -56,8 +54,8 @@ RankSetup setup_of(const RankOptions& options) {
     (void)read_delay_us("--delay", options.delay);
     if (options.rate.empty()) throw InputError("--delay: expected --rate with it, got none");
   }
-  out.options = {.algorithm = options.algorithm,
-                 .protocol = options.protocol,
+  out.options = {.algorithm = given_name("--algorithm", options.algorithm, out.backend->algorithms(), name),
+                 .protocol = given_name("--protocol", options.protocol, out.backend->protocols(), name),
                  .share_gpu = options.share_gpu,
                  .computes = false,
                  .interface = "",
@@ -192,9 +190,8 @@ std::optional<Membership> given_membership() {
 }
 
 const measure::CollectiveBackend& collective_backend(const std::string& name) {
-  const measure::CollectiveBackend* backend = measure::find_backend(name);
-  check_name("--backend", name, planner::names(measure::collective_backends()));
-  return *backend;
+  return *measure::find_backend(
+      known_name("--backend", name, planner::names(measure::collective_backends())));
 }
 
 void on_ranks(const RankOptions& options, const RankJob& job) {

@@ -71,11 +71,6 @@ class ProgressBar {
   bool is_shown_ = false;
 };
 
-const profiler::Backend& named_backend(const std::string& name) {
-  check_name("--backend", name, planner::names(profiler::backends()));
-  return *std::ranges::find(profiler::backends(), name, &profiler::Backend::name);
-}
-
 profiler::ProfileOptions options_of(const Options& options, const core::Model& model) {
   profiler::ProfileOptions out = {
       .session = {.batch_size = options.batch.value_or(model.batch_size),
@@ -114,7 +109,8 @@ void verify(const profiler::Backend& backend, const core::Model& model,
 }
 
 void profile(const Options& options) {
-  const profiler::Backend& backend = named_backend(options.backend);
+  const profiler::Backend& backend =
+      *std::ranges::find(profiler::backends(), options.backend, &profiler::Backend::name);
   const core::Model model =
       core::read_model(core::Field::load(input_path(Bundled::model, options.model)),
                        {.sequence_length = options.sequence_length, .input_size = options.input_size});
@@ -153,10 +149,8 @@ void add_profile(const Command& program) {
       .add_option("MODEL", options->model,
                   "a fusewise.model file, or a name that 'fusewise show models' lists")
       .required();
-  const Option backend = command
-                             .add_option("--backend", options->backend,
-                                         fmt::format("where the layers run: one of {}",
-                                                     fmt::join(planner::names(profiler::backends()), ", ")))
+  const Option backend = command.add_option("--backend", options->backend, "where the layers run")
+                             .check(one_of(planner::names(profiler::backends())))
                              .show_default();
   command.add_option("--batch,--batch-size", options->batch, "samples (default: those of the model)")
       .check(range<std::int64_t>(1, 1'000'000'000));

@@ -20,9 +20,8 @@ namespace {
 /// The prefix "fusewise." of a name may be left out.
 void show_schema(const std::string& asked) {
   constexpr std::string_view kPrefix = "fusewise.";
-  const std::string name = asked.rfind(kPrefix, 0) == 0 ? asked.substr(kPrefix.size()) : asked;
-  check_name("NAME", name, planner::names(schemas()));
-  print(schema_text(name));
+  const std::string name = asked.starts_with(kPrefix) ? asked.substr(kPrefix.size()) : asked;
+  print(schema_text(known_name("NAME", name, planner::names(schemas()))));
 }
 
 }  // namespace

@@ -336,9 +336,9 @@ LiveCommand add_live_options(const Command& command) {
   group
       .add_option(
           "--backend", options->backend,
-          fmt::format("backend that exchanges the gradients: one of {}; nccl is experimental between several "
-                      "GPUs: it has run with ranks that share one",
-                      fmt::join(planner::names(measure::collective_backends()), ", ")))
+          "backend that exchanges the gradients; nccl is experimental between several GPUs: it has run with "
+          "ranks that share one")
+      .check(one_of(planner::names(measure::collective_backends())))
       .show_default();
   group.add_flag(
       "--share-gpu", options->share_gpu,

@@ -176,7 +176,8 @@ def predict_hooks(costs, half, hook):
 
 def measure_powersgd(train, model_name, group):
     """PyTorch's own hook on one bucket of all gradients, each time behind a forward and a backward pass, which leave other data in the
-    caches: until it returns, until its last all-reduce and decoding are done, and the share of the elements that is sent."""
+    caches: until it returns, until its last all-reduce and decoding are done, and the share of the elements that is sent. Times count from
+    the rank that begins last, as the passes' time is that of the slowest rank already; the ranks are on one machine and have one clock."""
     import torch
     import torch.distributed as dist
     from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
@@ -195,12 +196,13 @@ def measure_powersgd(train, model_name, group):
         for gradient, parameter in zip(gradients, parameters):
             gradient.copy_(parameter.grad)
         model.zero_grad()
-        dist.barrier()
-        began = time.perf_counter()
+        times = [time.perf_counter()]
         future = powerSGD_hook(state, Bucket())
-        returned = time.perf_counter()
+        times.append(time.perf_counter())
         future.wait()
-        rows.append(group.slowest([1e6 * (returned - began), 1e6 * (time.perf_counter() - began)]))
+        times.append(time.perf_counter())
+        began, returned, ended = group.slowest(times)
+        rows.append([1e6 * (returned - began), 1e6 * (ended - began)])
     encode, whole = (statistics.median(part) for part in zip(*rows[4:]))  # the first two send everything
     return {"encode_us": encode, "carry_us": whole - encode, "ratio": state.total_numel_after_compression / state.total_numel_before_compression}
 
