@@ -45,13 +45,9 @@ std::vector<measure::Collective> collectives_of(const std::string& text) {
   std::vector<measure::Collective> out;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string name = text.substr(at, end - at);
     const auto all = measure::collectives();
+    const std::string name = known_name("--collectives", text.substr(at, end - at), planner::names(all));
     const auto found = std::ranges::find(all, name, &measure::CollectiveEntry::name);
-    const std::vector<std::string_view> known = planner::names(all);
-    if (found == all.end())
-      throw InputError(fmt::format("--collectives: expected some of {}, got '{}'{}", fmt::join(known, ", "),
-                                   core::printable(name), core::suggestion(name, known)));
     if (std::ranges::find(out, found->kind) != out.end()) reject("--collectives", "each once", text);
     out.push_back(found->kind);
     at = end + 1;

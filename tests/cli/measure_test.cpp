@@ -227,7 +227,7 @@ TEST_CASE("measure: wrong usage is one line, exit 2") {
        "--rate: expected a rate such as 1gbit, got 'fast'\n"},
       {{"measure", "--workers", "2", "--delay", "1ms"}, "--delay: expected --rate with it, got none\n"},
       {{"measure", "--workers", "2", "--collectives", "all_reduce,gather"},
-       "--collectives: expected some of all_reduce, reduce_scatter, all_gather, broadcast, send_receive, got "
+       "--collectives: expected one of all_reduce, reduce_scatter, all_gather, broadcast, send_receive, got "
        "'gather'\n"},
       {{"measure", "--workers", "2", "--algorithm", "star"},
        "--algorithm: expected one of ring, binary_tree, recursive_doubling, halving_doubling, "

@@ -92,6 +92,15 @@ TEST_CASE(
   CHECK(!std::filesystem::exists(tiny.output));
 }
 
+TEST_CASE("names of backends, compressors and formats may be written in any case") {
+  const Tiny tiny;
+  CHECK(run_program({"profile", tiny.model, "--backend", "CPU", "--repetitions", "1"}).exit_code == 0);
+  const Outcome costs = run_program({"measure", "--compressors", "--backend", "Cpu", "--only", "FP16",
+                                     "--elements", "1000", "--repetitions", "1"});
+  CHECK(json::parse(costs.out).at("compressors").at(0).at("name") == "fp16");
+  CHECK(run_program({"schema", "Network"}).out == run_program({"schema", "network"}).out);
+}
+
 TEST_CASE("profile: wrong usage and input are one line, and nothing is written") {
   const Tiny tiny;
   struct Example {
@@ -113,7 +122,7 @@ TEST_CASE("profile: wrong usage and input are one line, and nothing is written")
     CHECK(outcome.err == example.message);
   }
   CHECK(run_program({"profile", tiny.model, "--backend", "cudda"}).err ==
-        "--backend: expected one of cpu, cuda, got 'cudda', did you mean 'cuda'?\n");
+        "--backend: expected one of cpu, cuda, got 'cudda', did you mean 'cuda'? (try --help)\n");
   CHECK(run_program({"profile", "models/gpt2.json", "--backend", "cpu", "--input-size", "5"}).err ==
         "models/gpt2.json: /input: expected an input of images, as an input size was asked for, got none\n");
   CHECK(core::read_file(tiny.model) == kModel);
