@@ -83,6 +83,7 @@ void run_rank(const RankJob& job, RankSetup setup, const Membership& membership,
 struct LocalNetwork {
   std::optional<netlab::Lab> lab;
   std::unique_ptr<netlab::ScopedLab> loan;  // set if this command created the netlab
+  std::optional<netlab::UsedLab> used;      // set if it was there
 };
 
 void use_netlab(LocalNetwork& network, const netlab::Lab& lab, RankSetup& setup) {
@@ -96,11 +97,9 @@ void use_netlab(LocalNetwork& network, const netlab::Lab& lab, RankSetup& setup)
 }
 
 LocalNetwork existing_netlab(const std::string& name, RankSetup& setup) {
-  const std::optional<netlab::Lab> lab = netlab::find_lab(netlab::registry_folder(), name);
-  if (!lab)
-    throw EnvironmentError(fmt::format("netlab '{}' is not up (fusewise netlab up --name {})", name, name));
   LocalNetwork out;
-  use_netlab(out, *lab, setup);
+  out.used = netlab::use_lab(netlab::registry_folder(), name);
+  use_netlab(out, out.used->lab, setup);
   return out;
 }
 

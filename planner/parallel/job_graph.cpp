@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -25,6 +26,30 @@ using Kind = StageTask::Kind;
 bool gathers(const Op& op) { return op.kind == CollectiveKind::all_gather; }
 bool reduces(const Op& op) { return op.issue == Issue::gradients || op.issue == Issue::backward_end; }
 
+std::uint32_t last_step(const PartGroups& groups, const Op& op) {
+  return groups.workload.gradients[groups.groups[op.group].end - 1].backward_step;
+}
+
+/// The collectives of a process group by when they are issued.
+struct IssuedOps {
+  std::vector<const Op*> gathers;  ///< those for a pass, in the order in which forward uses their groups
+  std::size_t gathers_seen = 0;    ///< how many of them this pass has come to
+  std::vector<std::vector<const Op*>> by_step;  ///< by the step of backward that yields the last gradient
+  std::vector<const Op*> at_end;                ///< of backward
+  std::vector<std::vector<const Op*>> between;  ///< shard groups, by group of tensors
+
+  explicit IssuedOps(const PartGroups& groups)
+      : by_step(groups.workload.backward.size()), between(groups.groups.size()) {
+    for (const Op& op : groups.program.ops) {
+      if (op.issue == Issue::forward) gathers.push_back(&op);
+      if (op.issue == Issue::gradients) by_step[last_step(groups, op)].push_back(&op);
+      if (op.issue == Issue::backward_end) at_end.push_back(&op);
+      if (op.issue == Issue::scattered) between[op.group].push_back(&op);
+    }
+    std::ranges::stable_sort(gathers, std::greater{}, [](const Op* op) { return op->group; });
+  }
+};
+
 /// The first and the last task of a pass.
 struct Pass {
   TaskId first{};
@@ -41,8 +66,13 @@ class StageWriter {
         stage_(stage),
         builder_(builder),
         tasks_(tasks),
+        issued_(parts.size()),
         gathered_(parts.size()),
-        copied_out_(parts.size()) {}
+        copied_out_(parts.size()) {
+    for (std::int64_t part = stage; part < parallel.parts(); part += parallel.pipeline)
+      for (const PartGroups& groups : parts[static_cast<std::size_t>(part)].groups)
+        issued_[static_cast<std::size_t>(part)].emplace_back(groups);
+  }
 
   /// Adds the stage's tasks, and notes each pass of a micro-batch through a part. Returns the last tasks.
   template <typename Note>
@@ -118,6 +148,7 @@ class StageWriter {
         parts_[static_cast<std::size_t>(task.part)].groups[static_cast<std::size_t>(task.process_group)];
     task.kind = Kind::gather;
     task.item = op.group;
+    task.collective = op.kind;
     return collective(task, false, time_of(groups, op));
   }
 
@@ -131,12 +162,13 @@ class StageWriter {
     std::uint32_t ahead = std::min(count, ahead_of(groups.program, slot.is_forward).value_or(count));
     // FSDP2 issues further gathers when compute has come to the first group
     if (is_early && reached == 0) ahead = 1;
-    for (const Op& op : groups.program.ops) {
-      if (op.issue != Issue::forward) continue;
+    IssuedOps& issued = issued_[static_cast<std::size_t>(slot.part)][process_group];
+    for (; issued.gathers_seen < issued.gathers.size(); ++issued.gathers_seen) {
+      const Op& op = *issued.gathers[issued.gathers_seen];
+      if (count - 1 - op.group >= reached + ahead) break;
       // backward uses the groups in the opposite order
       const std::uint32_t group = slot.is_forward ? op.group : count - 1 - op.group;
       if (gathered[group]) continue;
-      if (count - 1 - op.group >= reached + ahead) continue;
       Op of_group = op;
       of_group.group = group;
       const TaskId id =
@@ -222,6 +254,7 @@ class StageWriter {
     for (std::size_t of = 0; of < part_of(slot).groups.size(); ++of) {
       const PartGroups& groups = part_of(slot).groups[of];
       out.push_back(groups_by(groups.workload, groups.groups));
+      issued_[static_cast<std::size_t>(slot.part)][of].gathers_seen = 0;
       gather_until(slot, of, 0);
     }
     return out;
@@ -261,7 +294,8 @@ class StageWriter {
     release_after(slot);
     for (Waiting& part : waiting_) --part.passes;
     if (sends)
-      send_ready(slot.part, static_cast<std::uint32_t>(workload.backward.size()) - 1, Issue::backward_end);
+      send_ready(
+          slot.part, [](const IssuedOps& issued) -> auto& { return issued.at_end; });
     else if (is_last(slot))
       waiting_.push_back({.part = slot.part, .passes = passes_of_delay()});
     while (!waiting_.empty() && waiting_.front().passes <= 0) send_next_part();
@@ -278,7 +312,9 @@ class StageWriter {
           compute({.kind = Kind::backward, .part = slot.part, .micro_batch = slot.micro_batch, .item = step},
                   workload.backward[step].duration);
       for (const TaskId earlier : awaited) builder_.add_dependency(earlier, id);
-      if (sends) send_ready(slot.part, step, Issue::gradients);
+      if (sends)
+        send_ready(
+            slot.part, [step](const IssuedOps& issued) -> auto& { return issued.by_step[step]; });
     }
   }
 
@@ -289,19 +325,12 @@ class StageWriter {
 
   // ---- gradients
 
-  /// Sends the groups that are issued so and whose last gradient this step yields. Process groups share a
-  /// channel, and send in the order in which groups are complete.
-  void send_ready(std::int64_t part, std::uint32_t step, Issue issue) {
-    const ModelPart& of = parts_[static_cast<std::size_t>(part)];
-    for (std::size_t process_group = 0; process_group < of.groups.size(); ++process_group)
-      for (const Op& op : of.groups[process_group].program.ops)
-        if (op.issue == issue &&
-            (issue == Issue::backward_end || last_step(of.groups[process_group], op) == step))
-          send(part, process_group, op);
-  }
-
-  static std::uint32_t last_step(const PartGroups& groups, const Op& op) {
-    return groups.workload.gradients[groups.groups[op.group].end - 1].backward_step;
+  /// Process groups share a channel, and send in the order in which groups are complete.
+  template <typename Which>
+  void send_ready(std::int64_t part, const Which& which) {
+    const std::vector<IssuedOps>& issued = issued_[static_cast<std::size_t>(part)];
+    for (std::size_t process_group = 0; process_group < issued.size(); ++process_group)
+      for (const Op* op : which(issued[process_group])) send(part, process_group, *op);
   }
 
   /// Sends all gradients of the part that has waited longest, in the order in which they were ready.
@@ -325,7 +354,8 @@ class StageWriter {
                       .part = part,
                       .micro_batch = parallel_.stages.micro_batches - 1,
                       .item = op.group,
-                      .process_group = static_cast<std::int64_t>(process_group)};
+                      .process_group = static_cast<std::int64_t>(process_group),
+                      .collective = op.kind};
     const TaskId id = collective(task, false, time_of(groups, op));
     builder_.add_dependency(*last_, id);
     if (groups.program.scatters_in_flight) {
@@ -335,11 +365,12 @@ class StageWriter {
         scattering_.pop_front();
       }
     }
+    if (!groups.transfers[groups.groups[op.group].transfer].is_replicated()) return;
     task.kind = Kind::sum;
-    for (const Op& other : groups.program.ops)
-      if (other.issue == Issue::scattered && other.group == op.group &&
-          groups.transfers[groups.groups[op.group].transfer].is_replicated())
-        builder_.add_dependency(id, collective(task, true, time_of(groups, other)));
+    for (const Op* other : issued_[static_cast<std::size_t>(part)][process_group].between[op.group]) {
+      task.collective = other->kind;
+      builder_.add_dependency(id, collective(task, true, time_of(groups, *other)));
+    }
   }
 
   /// A part whose gradients are sent after so many further backward passes of its stage.
@@ -359,8 +390,9 @@ class StageWriter {
   std::optional<TaskId> last_between_;
   std::optional<TaskId> all_gathered_;
   std::vector<Waiting> waiting_;
-  std::deque<TaskId> scattering_;       // reduce-scatters that compute has not waited for
-  std::vector<TaskId> next_waits_for_;  // the next compute task does
+  std::deque<TaskId> scattering_;               // reduce-scatters that compute has not waited for
+  std::vector<TaskId> next_waits_for_;          // the next compute task does
+  std::vector<std::vector<IssuedOps>> issued_;  // by part of the stage and process group
   std::vector<std::vector<std::vector<std::optional<TaskId>>>> gathered_;  // by part, process group and group
   std::vector<CopiedOut> copied_out_;  // by part: FSDP2's streams serve all process groups of a model
   std::size_t gathers_from_ = 0;       // the first task that a gather of this pass may be
@@ -447,12 +479,6 @@ void check_program(const Program& program) {
   if (program.prefetch && any(Issue::drained))
     throw core::Unsupported("no prefetch of gathers that follow the update, with the key parallel",
                             fmt::to_string(*program.prefetch), "/schedules");
-}
-
-CollectiveKind reduction_of(const Program& program, std::uint32_t group) {
-  return std::find_if(program.ops.begin(), program.ops.end(),
-                      [&](const Op& op) { return op.group == group && reduces(op); })
-      ->kind;
 }
 
 std::vector<bool> released_after_forward(const Program& program, std::size_t groups) {

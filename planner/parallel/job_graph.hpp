@@ -39,6 +39,7 @@ struct StageTask {
   std::int64_t item = kWholePass;  ///< layer, step of backward, or group of tensors; of a message: 1 if it
                                    ///< goes forward
   std::int64_t process_group = 0;  ///< of a collective: its place in ModelPart::groups; not of `tie`
+  core::CollectiveKind collective = core::CollectiveKind::all_reduce;  ///< of one
 };
 
 /// Each stage has streams for compute, collectives, collectives between shard groups, and messages to the
@@ -79,9 +80,6 @@ void check_program(const Program& program);
 inline bool releases_after_backward(const Parallel& parallel, const Program& program) {
   return parallel.pipeline == 1 && program.releases_between_batches;
 }
-
-/// The collective that sums the gradients of a group first: an all-reduce, or a reduce-scatter.
-core::CollectiveKind reduction_of(const Program& program, std::uint32_t group);
 
 /// By group: whether parameters are released after each forward pass.
 std::vector<bool> released_after_forward(const Program& program, std::size_t groups);

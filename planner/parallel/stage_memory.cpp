@@ -15,7 +15,6 @@ using Kind = StageTask::Kind;
 
 /// A gradient that is held from the first backward pass which yields it.
 struct HeldGradient {
-  std::uint32_t step = 0;
   std::int64_t bytes = 0;
   std::optional<Time> from = {};
   std::optional<Time> until = {};  ///< if absent, the end of the iteration
@@ -29,9 +28,11 @@ struct GroupAccount {
   bool drops_gradients = false;  ///< whole ones, once they are reduced
   bool is_in_buffers = false;    ///< whether gradients are held all the time
   std::vector<HeldGradient> gradients = {};
-  std::vector<std::uint32_t> last_step = {};   ///< of backward that uses the parameters, by group of tensors
-  std::vector<std::uint32_t> last_layer = {};  ///< likewise of forward
-  std::vector<bool> is_released = {};          ///< after forward, by group of tensors
+  std::vector<std::vector<std::size_t>> yielded = {};  ///< gradients by step of backward
+  /// Groups of tensors, by the step of backward that uses their parameters last; likewise by the layer of
+  /// forward, those that are released then.
+  std::vector<std::vector<std::size_t>> last_in_backward = {};
+  std::vector<std::vector<std::size_t>> last_in_forward = {};
   std::vector<std::optional<Time>> gathered = {};  ///< by group of tensors: since when
 };
 
@@ -116,16 +117,18 @@ class StageAccounts {
       account.groups.push_back(open_group(groups));
     }
     GroupAccount rest = {.is_in_buffers = ran_.conditions.memory->gradients_in_buffers};
+    rest.yielded.resize(of.workload.backward.size());
     for (const Gradient& each : of.workload.gradients)
-      if (!summed_by_groups.contains({each.layer, each.tensor})) rest.gradients.push_back(held(each));
+      if (!summed_by_groups.contains({each.layer, each.tensor})) add_gradient(rest, each);
     account.groups.push_back(std::move(rest));
     for (const GroupAccount& group : account.groups) add_lasting(group);
     if (has_activations_)
       account.activations = activations_of(*of.workload.profile, ran_.conditions.recompute);
   }
 
-  HeldGradient held(const Gradient& gradient) const {
-    return {.step = gradient.backward_step, .bytes = elements(gradient.bytes) * element_.gradients};
+  void add_gradient(GroupAccount& account, const Gradient& gradient) const {
+    account.yielded[gradient.backward_step].push_back(account.gradients.size());
+    account.gradients.push_back({.bytes = elements(gradient.bytes) * element_.gradients});
   }
 
   GroupAccount open_group(const PartGroups& groups) const {
@@ -134,15 +137,20 @@ class StageAccounts {
                         .sharding = groups.program.sharding};
     out.drops_gradients = out.workers > 1 && out.sharding >= Sharding::gradients;
     out.is_in_buffers = ran_.conditions.memory->gradients_in_buffers && !out.drops_gradients;
-    for (const Gradient& each : groups.workload.gradients) out.gradients.push_back(held(each));
-    std::vector<std::uint32_t> last_step(groups.workload.forward.size());
-    for (std::uint32_t step = 0; step < groups.workload.backward.size(); ++step)
-      last_step[groups.workload.backward[step].layer] = step;
-    for (const Group& group : groups.groups)
-      out.last_step.push_back(last_step[groups.workload.gradients[group.end - 1].layer]);
-    for (const Group& group : groups.groups)
-      out.last_layer.push_back(groups.workload.gradients[group.begin].layer);
-    out.is_released = released_after_forward(groups.program, groups.groups.size());
+    const Workload& workload = groups.workload;
+    out.yielded.resize(workload.backward.size());
+    for (const Gradient& each : workload.gradients) add_gradient(out, each);
+    std::vector<std::uint32_t> last_step(workload.forward.size());
+    for (std::uint32_t step = 0; step < workload.backward.size(); ++step)
+      last_step[workload.backward[step].layer] = step;
+    out.last_in_backward.resize(workload.backward.size());
+    out.last_in_forward.resize(workload.forward.size());
+    const std::vector<bool> is_released = released_after_forward(groups.program, groups.groups.size());
+    for (std::size_t i = 0; i < groups.groups.size(); ++i) {
+      const Group& group = groups.groups[i];
+      out.last_in_backward[last_step[workload.gradients[group.end - 1].layer]].push_back(i);
+      if (is_released[i]) out.last_in_forward[workload.gradients[group.begin].layer].push_back(i);
+    }
     out.gathered.resize(groups.groups.size());
     return out;
   }
@@ -182,7 +190,7 @@ class StageAccounts {
       case Kind::forward: forward(part, task, span); break;
       case Kind::backward: backward(part, task, span); break;
       case Kind::gather: gather(account_of(part, task), task.item, span); break;
-      case Kind::reduce: reduce(account_of(part, task), task.item, span); break;
+      case Kind::reduce: reduce(account_of(part, task), task.item, task.collective, span); break;
       case Kind::tie: tie(span); break;
       case Kind::sum:  // of shares, in place
       case Kind::message: break;
@@ -195,8 +203,9 @@ class StageAccounts {
 
   void activations(std::int64_t bytes, Time at) { changes_.push_back({at, MemoryPart::activations, bytes}); }
 
-  /// Parameters that were gathered are released with the end of this task.
+  /// Parameters that were gathered, if any, are released with the end of this task.
   void release(GroupAccount& account, std::size_t group, Time at) {
+    if (!account.gathered[group]) return;
     hold(MemoryPart::gathered, elements(account, static_cast<std::int64_t>(group)) * element_.gather,
          *account.gathered[group], at);
     account.gathered[group].reset();
@@ -204,9 +213,8 @@ class StageAccounts {
 
   void forward(PartAccount& part, const StageTask& task, const sim::Span& span) {
     for (GroupAccount& account : part.groups)
-      for (std::size_t group = 0; group < account.gathered.size(); ++group)
-        if (account.gathered[group] && account.is_released[group] &&
-            static_cast<std::int64_t>(account.last_layer[group]) == task.item)
+      if (task.item != StageTask::kWholePass && account.groups != nullptr)
+        for (const std::size_t group : account.last_in_forward[static_cast<std::size_t>(task.item)])
           release(account, group, span.end);
     if (!part.activations) return;
     const ActivationAccount& of = *part.activations;
@@ -225,15 +233,18 @@ class StageAccounts {
     const auto step = static_cast<std::uint32_t>(task.item);
     const bool is_last_batch = task.micro_batch == ran_.parallel.stages.micro_batches - 1;
     for (GroupAccount& account : part.groups) {
-      if (!account.is_in_buffers)
-        for (HeldGradient& each : account.gradients)
-          if (!each.from && (is_whole || each.step == step)) each.from = span.start;
       const bool releases =
-          is_last_batch ||
-          (account.groups != nullptr && releases_after_backward(ran_.parallel, account.groups->program));
-      for (std::size_t group = 0; releases && group < account.gathered.size(); ++group)
-        if (account.gathered[group] && (is_whole || account.last_step[group] == step))
-          release(account, group, span.end);
+          account.groups != nullptr &&
+          (is_last_batch || releases_after_backward(ran_.parallel, account.groups->program));
+      const std::size_t first = is_whole ? 0 : step;
+      const std::size_t end = is_whole ? account.yielded.size() : step + 1;
+      for (std::size_t of = first; of < end; ++of) {
+        for (const std::size_t gradient : account.yielded[of])
+          if (!account.is_in_buffers && !account.gradients[gradient].from)
+            account.gradients[gradient].from = span.start;
+        if (!releases) continue;
+        for (const std::size_t group : account.last_in_backward[of]) release(account, group, span.end);
+      }
     }
     if (!part.activations) return;
     if (is_whole) {
@@ -267,16 +278,16 @@ class StageAccounts {
   }
 
   /// Gradients are sent when compute has got as far as the task before.
-  void reduce(GroupAccount& account, std::int64_t group, const sim::Span& span) {
+  void reduce(GroupAccount& account, std::int64_t group, core::CollectiveKind collective,
+              const sim::Span& span) {
     const Group& of = group_of(account, group);
     const TransferCost& transfer = account.groups->transfers[of.transfer];
     const bool is_copied =
         planner::is_copied(element_, transfer, account.groups->workload, of, account.is_in_buffers);
     if (is_copied)
       hold(MemoryPart::buffers,
-           static_cast<std::int64_t>(transfer.message_bytes(
-               reduction_of(account.groups->program, static_cast<std::uint32_t>(group)),
-               payload_of(account.groups->workload, of))),
+           static_cast<std::int64_t>(
+               transfer.message_bytes(collective, payload_of(account.groups->workload, of))),
            computed_, span.end);
     if (!account.drops_gradients) return;
     for (std::uint32_t i = of.begin; i < of.end; ++i)

@@ -13,7 +13,6 @@
 namespace planner {
 namespace {
 
-using core::CollectiveKind;
 using core::Slice;
 using sim::Time;
 using Kind = StageTask::Kind;
@@ -35,8 +34,8 @@ class Namer {
                            task.micro_batch + 1, task.part % ran_.parallel.pipeline, of_part(task));
       case Kind::gather: return group_name("all-gather", task);
       case Kind::reduce:
-        return group_name(kind_of(task) == CollectiveKind::all_reduce ? "all-reduce" : "reduce-scatter",
-                          task);
+        return group_name(
+            task.collective == core::CollectiveKind::all_reduce ? "all-reduce" : "reduce-scatter", task);
       case Kind::sum: return group_name("all-reduce between shard groups,", task);
       case Kind::tie: return "all-reduce of tied tensors";
     }
@@ -67,14 +66,6 @@ class Namer {
   const PartGroups& groups_of(const StageTask& task) const {
     if (task.kind == Kind::tie) return ran_.tied.value();
     return part_of(task).groups[static_cast<std::size_t>(task.process_group)];
-  }
-
-  CollectiveKind kind_of(const StageTask& task) const {
-    switch (task.kind) {
-      case Kind::gather: return CollectiveKind::all_gather;
-      case Kind::reduce: return reduction_of(groups_of(task).program, static_cast<std::uint32_t>(task.item));
-      default: return CollectiveKind::all_reduce;
-    }
   }
 
   /// ", part 5", where a stage has several.
@@ -113,7 +104,7 @@ class Namer {
     slice.arguments.emplace_back("workers", fmt::to_string(transfer.all_workers()));
     slice.arguments.emplace_back(
         "bytes",
-        fmt::format("{:.0f}", transfer.wire_bytes(kind_of(task), payload_of(groups.workload, group))));
+        fmt::format("{:.0f}", transfer.wire_bytes(task.collective, payload_of(groups.workload, group))));
     slice.arguments.emplace_back("tensors", fmt::to_string(group.end - group.begin));
     slice.arguments.emplace_back("first", core::json_string(tensor_name(groups.workload, group.begin)));
     slice.arguments.emplace_back("last", core::json_string(tensor_name(groups.workload, group.end - 1)));

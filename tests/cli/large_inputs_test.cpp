@@ -72,6 +72,25 @@ TEST_CASE("large inputs: sharded jobs of 50,000 groups" * doctest::skip(support:
   }
 }
 
+TEST_CASE("large inputs: stages with 25,000 groups each" * doctest::skip(support::kSanitized)) {
+  const TemporaryFolder folder;
+  ordered_json profile = profile_of(50'000);
+  for (ordered_json& layer : profile["layers"]) layer["activation_bytes"] = 1000;
+  ordered_json scenario = support::scenario_json(
+      std::move(profile),
+      network_with({{"link", {{"alpha_us", 10}, {"beta_us_per_byte", 0.001}, {"gamma_us_per_byte", 0}}}}));
+  scenario.update(
+      {{"workers", 16},
+       {"memory", {{"optimizer", "adam"}}},
+       {"parallel",
+        {{"pipeline", 2},
+         {"stages", {{"schedule", "1f1b"}, {"micro_batches", 2}, {"layers", {25'000, 25'000}}}}}}});
+  for (const char* schedule : {"fsdp2", "zero", "wfbp"}) {
+    scenario["schedules"] = ordered_json::array({schedule});
+    check_runs({"simulate", put(folder, "s.json", scenario), "--timeline", folder.path() / "t.json"});
+  }
+}
+
 TEST_CASE("large inputs: a network of 40 curves with 10,000 sizes each" *
           doctest::skip(support::kSanitized)) {
   const TemporaryFolder folder;

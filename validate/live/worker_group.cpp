@@ -58,6 +58,7 @@ Bytes shared(transport::Transport& transport, Bytes own) {
 struct WorkerGroup::Here {
   std::optional<netlab::Lab> lab;
   std::unique_ptr<netlab::ScopedLab> loan;  // set if this process created the lab
+  std::optional<netlab::UsedLab> used;      // set if it was there
   std::optional<double> paced_bits_per_second;
   std::string where = "loopback";
 };
@@ -99,10 +100,8 @@ WorkerGroup::WorkerGroup(const Place& place)
       here_(std::make_unique<Here>()) {
   measure::check_ranks(*backend_, {.share_gpu = place.share_gpu}, place.workers);
   if (!place.netlab.empty()) {
-    here_->lab = netlab::find_lab(netlab::registry_folder(), place.netlab);
-    if (!here_->lab)
-      throw EnvironmentError(
-          fmt::format("netlab '{}' is not up (fusewise netlab up --name {})", place.netlab, place.netlab));
+    here_->used = netlab::use_lab(netlab::registry_folder(), place.netlab);
+    here_->lab = here_->used->lab;
     if (place_.workers > here_->lab->shape.workers)
       throw InputError(fmt::format("--workers: expected at most {}, as the netlab has, got '{}'",
                                    here_->lab->shape.workers, place_.workers));

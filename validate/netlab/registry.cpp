@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -105,6 +106,19 @@ std::optional<Lab> find_lab(const std::filesystem::path& folder, const std::stri
   if (!std::filesystem::exists(file)) return {};
   Lab lab = read_lab(core::Field::parse(core::read_own_file(file), file.string()));
   return is_up(lab) ? std::optional(std::move(lab)) : std::nullopt;
+}
+
+UsedLab use_lab(const std::filesystem::path& folder, const std::string& name) {
+  std::optional<Lab> lab = find_lab(folder, name);
+  if (!lab)
+    throw EnvironmentError(fmt::format("netlab '{}' is not up (fusewise netlab up --name {})", name, name));
+  core::Descriptor lock(::open(file_of(folder, name).c_str(), O_RDONLY | O_CLOEXEC));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+    throw EnvironmentError(
+        fmt::format("netlab '{}' is used by another command: run one after the other, or make another netlab "
+                    "(fusewise netlab up --name NAME)",
+                    name));
+  return {.lab = std::move(*lab), .lock = std::move(lock)};
 }
 
 void enlist(const std::filesystem::path& folder, const std::string& name, const Lab& lab) {

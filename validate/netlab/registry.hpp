@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "core/descriptor.hpp"
 #include "core/field.hpp"
 #include "validate/netlab/lab.hpp"
 
@@ -35,6 +36,16 @@ std::string lab_text(const Lab& lab);
 
 /// Returns nothing if no lab of this name is up; a file whose keeper has ended does not count.
 std::optional<Lab> find_lab(const std::filesystem::path& folder, const std::string& name);
+
+/// A lab in which no other command measures until this is gone: what shares its links is measured too slow.
+struct UsedLab {
+  Lab lab;
+  core::Descriptor lock;
+};
+
+/// Throws EnvironmentError if no lab of this name is up, or if another command uses it.
+UsedLab use_lab(const std::filesystem::path& folder, const std::string& name);
+
 void enlist(const std::filesystem::path& folder, const std::string& name, const Lab& lab);
 /// Removes the file of a lab, if there is one, and what a command that was killed has left of it.
 void remove_lab_file(const std::filesystem::path& folder, const std::string& name);

@@ -181,6 +181,17 @@ TEST_CASE("netlab: what is enlisted is found while its keeper lives, and struck 
   }
   CHECK(netlab::find_lab(folder.path(), "a") == lab);
   CHECK_FALSE(netlab::find_lab(folder.path(), "b"));
+  {
+    const netlab::UsedLab used = netlab::use_lab(folder.path(), "a");
+    CHECK(used.lab == lab);
+    CHECK_THROWS_WITH_AS(netlab::use_lab(folder.path(), "a"),
+                         "netlab 'a' is used by another command: run one after the other, or make another "
+                         "netlab (fusewise netlab up --name NAME)",
+                         core::EnvironmentError);
+  }
+  CHECK(netlab::use_lab(folder.path(), "a").lab == lab);
+  CHECK_THROWS_WITH_AS(netlab::use_lab(folder.path(), "b"),
+                       "netlab 'b' is not up (fusewise netlab up --name b)", core::EnvironmentError);
   netlab::Lab other = lab;
   ++other.keeper_started;  // another process has the number now
   CHECK_FALSE(netlab::is_up(other));
