@@ -14,6 +14,7 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/json_text.hpp"
+#include "core/quantities.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
@@ -44,7 +45,7 @@ std::int64_t chosen_workers(const Options& options, const scenarios::Scenario& s
   if (scenario.workers.size() == 1) return scenario.workers.front();
   throw core::InputError(
       fmt::format("--workers: expected a number, as the scenario has {} of them ({}), got nothing",
-                  scenario.workers.size(), fmt::join(scenario.workers, ", ")));
+                  scenario.workers.size(), core::list_text(scenario.workers)));
 }
 
 /// The text to print: the plan, or the emission or explanation that was requested instead.

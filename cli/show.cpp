@@ -19,6 +19,7 @@
 #include "core/ignoring_case.hpp"
 #include "core/json_text.hpp"
 #include "core/model/model.hpp"
+#include "core/quantities.hpp"
 #include "core/text_table.hpp"
 #include "planner/advise/memory_front_text.hpp"
 #include "planner/scenarios/divided_plan.hpp"
@@ -67,7 +68,7 @@ std::string scenario_summary(const core::Field& file) {
   for (const planner::Schedule& schedule : scenario.schedules) names.push_back(schedule.name);
   names = scenarios::without_folders(std::move(names));
   return fmt::format("scenario {}: {} workers; schedules {}\n{}{}", scenario.name,
-                     fmt::join(scenario.workers, ", "), fmt::join(names, ", "), summary(scenario.profile),
+                     core::list_text(scenario.workers), fmt::join(names, ", "), summary(scenario.profile),
                      summary(scenario.network));
 }
 
@@ -166,7 +167,7 @@ std::vector<Entry> measured_networks() {
 std::string described(const core::Network& network) {
   if (!network.measured.empty())
     return fmt::format("{} on {} workers", fmt::join(collectives_of(network), ", "),
-                       fmt::join(workers_of(network), ", "));
+                       core::list_text(workers_of(network)));
   if (network.link)
     return fmt::format("a link: startup {:.3g} us, {:.3g} us a MB", network.link->alpha_us,
                        network.link->beta_us_per_byte * 1e6);

@@ -23,6 +23,7 @@
 #include "core/errors.hpp"
 #include "core/file_guard.hpp"
 #include "core/files.hpp"
+#include "core/quantities.hpp"
 #include "planner/cost/costs.hpp"
 #include "planner/cost/setting.hpp"
 #include "planner/job/registry.hpp"
@@ -167,7 +168,7 @@ std::vector<live::RunSpec> specs_of_scenario(const Options& options, const Field
   if (options.workers == 0 && scenario.workers.size() != 1)
     throw InputError(
         fmt::format("--workers: expected a number, as the scenario has {} of them ({}), got nothing",
-                    scenario.workers.size(), fmt::join(scenario.workers, ", ")));
+                    scenario.workers.size(), core::list_text(scenario.workers)));
   std::vector<live::RunSpec> out;
   for (const planner::Schedule& schedule : scenario.schedules) {
     const bool is_wanted = options.schedules.empty() ||

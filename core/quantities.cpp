@@ -80,4 +80,12 @@ std::string bytes_text(std::int64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
+std::string list_text(std::span<const std::int64_t> numbers) {
+  constexpr std::size_t kMost = 12;
+  constexpr std::size_t kFirst = 3;
+  if (numbers.size() <= kMost) return fmt::format("{}", fmt::join(numbers, ", "));
+  return fmt::format("{}, ..., {} ({} numbers)", fmt::join(numbers.first(kFirst), ", "), numbers.back(),
+                     numbers.size());
+}
+
 }  // namespace core

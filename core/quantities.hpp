@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,5 +27,8 @@ std::optional<std::vector<std::int64_t>> parse_sizes(std::string_view text);
 
 /// "64 KiB", "1 MiB", "1000 B": the largest binary unit that gives a whole number.
 std::string bytes_text(std::int64_t bytes);
+
+/// "2, 4, 8"; of more than 12 the first three and the last: "2, 3, 4, ..., 99 (98 numbers)".
+std::string list_text(std::span<const std::int64_t> numbers);
 
 }  // namespace core

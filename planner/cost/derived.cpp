@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "core/errors.hpp"
+#include "core/quantities.hpp"
 #include "planner/cost/curve_parts.hpp"
 #include "planner/cost/extrapolate.hpp"
 
@@ -41,7 +42,7 @@ std::optional<DerivedCost> extrapolated_cost(const core::Network& network, std::
     throw core::Unsupported(
         fmt::format("a number of workers for which network '{}' has a cost of {} {} (measured on {}, which "
                     "predict one another with a mean error of {:.0f} %, too much to go by; measure it on {})",
-                    network.name, algorithm.name, core::name(kind), fmt::join(workers_of(measured), ", "),
+                    network.name, algorithm.name, core::name(kind), core::list_text(workers_of(measured)),
                     100 * *found.left_out_error, workers),
         fmt::to_string(workers));
   DerivedCost out = {.curve = found.curve,

@@ -10,6 +10,7 @@
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
+#include "core/quantities.hpp"
 #include "planner/cost/extrapolate.hpp"
 #include "planner/cost/line_rate.hpp"
 #include "sim/draws.hpp"
@@ -122,7 +123,7 @@ class Predictor {
       throw core::InputError(fmt::format(
           "--predict-workers: expected numbers of workers that the measured ones tell something "
           "about ({} on {} predict one another with a mean error of {:.0f} %; measure it on {}), got {}",
-          core::name(link_.collective), fmt::join(link_.workers, ", "), 100 * *scaled.left_out_error, workers,
+          core::name(link_.collective), core::list_text(link_.workers), 100 * *scaled.left_out_error, workers,
           workers));
     Predicted out;
     if (by_link)

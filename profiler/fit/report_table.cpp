@@ -1,8 +1,8 @@
 // The report as text for people.
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "core/quantities.hpp"
 #include "profiler/fit/report.hpp"
 
 namespace fit {
@@ -46,7 +46,7 @@ std::string with_error(double value, double error) { return fmt::format("{:.4g} 
 
 void add_link(std::string& out, const LinkFit& link) {
   out += fmt::format("\npoint to point, under {} on {} workers\n", core::name(link.collective),
-                     fmt::join(link.workers, ", "));
+                     core::list_text(link.workers));
   const Line error = link.link.error.value_or(Line{});
   out += fmt::format("  one link, {}: alpha {} us, beta {} us/MB; off by {} in the mean, {} at worst\n",
                      link.algorithm, with_error(link.link.line.alpha_us, error.alpha_us),

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "core/quantities.hpp"
 #include "planner/cost/line_rate.hpp"
 #include "profiler/fit/report.hpp"
 
@@ -56,7 +56,7 @@ void add_extrapolation(std::vector<std::string>& out, const LinkFit& link, std::
         core::name(link.collective), workers, link.workers.front()));
   else if (workers < *min || workers > *max)
     out.push_back(fmt::format("{} on {} workers is extrapolated: measured on {}", core::name(link.collective),
-                              workers, fmt::join(link.workers, ", ")));
+                              workers, core::list_text(link.workers)));
 }
 
 void add_left_out(std::vector<std::string>& out, const LinkFit& link) {

@@ -39,6 +39,16 @@ TEST_CASE("quantities: what is none is none") {
   }
 }
 
+TEST_CASE("quantities: long lists of numbers are shortened") {
+  CHECK(core::list_text(Sizes{}).empty());
+  CHECK(core::list_text(Sizes{2, 4, 8}) == "2, 4, 8");
+  Sizes many;
+  for (std::int64_t number = 1; number <= 12; ++number) many.push_back(number);
+  CHECK(core::list_text(many) == "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12");
+  many.push_back(64);
+  CHECK(core::list_text(many) == "1, 2, 3, ..., 64 (13 numbers)");
+}
+
 TEST_CASE("quantities: sizes are doubled up to the last, sorted, each once") {
   CHECK(core::parse_sizes("1KiB..4KiB") == Sizes{1024, 2048, 4096});
   CHECK(core::parse_sizes("1KiB..5KiB") == Sizes{1024, 2048, 4096});

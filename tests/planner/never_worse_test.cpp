@@ -1,7 +1,7 @@
 // The optimal grouping is never worse than any other planner's on all bundled profiles and networks of
 // traces/, with 2 to 2048 workers, every pipeline, with and without compression.
 // To take only seconds, the test is thinned: Bayesian searches, the slowest, run in one place of five;
-// compression runs in one of seven, half precision in one of three, choices of compression in one of eleven,
+// compression runs in one of seven, half precision and choices of compression in one of eleven, the latter
 // from 64 workers on; autotune tries 12 cycle times instead of its default of 100; Cupcake's search is
 // skipped if it does not end within 20,000 nodes. Unoptimised builds visit one place of 16. Slow-down is
 // excluded, as the planner does not claim exactness there.
@@ -282,7 +282,7 @@ TEST_CASE("never worse: with the choice not to compress, than HiPress, than all 
 TEST_CASE("never worse: in half precision, under every pipeline") {
   for (const char* pipeline :
        {R"("after_backward")", R"("wfbp")", R"("dear")", R"("zero")", R"("zero", "overlap_gather": false)"})
-    compare_everywhere(fmt::format(R"({{"pipeline": {}, "compression": "fp16"}})", pipeline), 3);
+    compare_everywhere(fmt::format(R"({{"pipeline": {}, "compression": "fp16"}})", pipeline), 11);
 }
 
 }  // namespace

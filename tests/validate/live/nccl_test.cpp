@@ -287,7 +287,10 @@ TEST_CASE("validate nccl: what it does not run is refused in one line, exit 2") 
        {"--rate", "1gbit", "--paced"},
        "--paced: expected --backend tcp with it, got nccl\n"},
       {R"(["wfbp"])", "", {"--backend", "tcp"}, "--share-gpu: expected --backend nccl with it, got tcp\n"},
-      {R"(["wfbp"])", "", {"--backend", "mpi"}, "--backend: expected one of tcp, nccl, got 'mpi'\n"},
+      {R"(["wfbp"])",
+       "",
+       {"--backend", "mpi"},
+       "--backend: expected one of tcp, nccl, got 'mpi' (try --help)\n"},
   };
   for (const Example& example : examples) {
     std::vector<std::string> all = words(scenario(folder, example.schedules, example.more));

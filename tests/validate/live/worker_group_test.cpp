@@ -273,7 +273,7 @@ TEST_CASE("validate: wrong usage of live runs is one line, exit 2") {
     const char* message;
   };
   const Example examples[] = {
-      {{"--backend", "mpi"}, "--backend: expected one of tcp, nccl, got 'mpi'\n"},
+      {{"--backend", "mpi"}, "--backend: expected one of tcp, nccl, got 'mpi' (try --help)\n"},
       {{"--workers", "1"}, "--workers: expected 2 to 64, got '1'\n"},
       {{"--schedule", "ddp"}, "--schedule: expected one of wfbp, sync-easgd, got 'ddp'\n"},
       {{"--rate", "fast"}, "--rate: expected a rate such as 1gbit, got 'fast'\n"},
