@@ -15,8 +15,8 @@ namespace cli {
 /// Throws InputError: "OPTION: expected WHAT, got 'VALUE'".
 [[noreturn]] void reject(std::string_view option, std::string_view expected, std::string_view value);
 
-/// The known name that the text is, whatever the case of its letters. Throws InputError, with a suggestion, and with
-/// `condition` behind the names, such as "with --compressors".
+/// The known name that the text is, whatever the case of its letters. Throws InputError, with a suggestion,
+/// and with `condition` behind the names, such as "with --compressors".
 std::string known_name(std::string_view option, const std::string& text,
                        const std::vector<std::string_view>& known, std::string_view condition = {});
 

@@ -39,7 +39,7 @@ struct StageTask {
   std::int64_t item = kWholePass;  ///< layer, step of backward, or group of tensors; of a message: 1 if it
                                    ///< goes forward
   std::int64_t process_group = 0;  ///< of a collective: its place in ModelPart::groups; not of `tie`
-  core::CollectiveKind collective = core::CollectiveKind::all_reduce;  ///< of one
+  core::CollectiveKind collective = core::CollectiveKind::all_reduce;  ///< if it is one
 };
 
 /// Each stage has streams for compute, collectives, collectives between shard groups, and messages to the
