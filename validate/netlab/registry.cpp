@@ -110,9 +110,9 @@ std::optional<Lab> find_lab(const std::filesystem::path& folder, const std::stri
 
 UsedLab use_lab(const std::filesystem::path& folder, const std::string& name) {
   std::optional<Lab> lab = find_lab(folder, name);
-  if (!lab)
-    throw EnvironmentError(fmt::format("netlab '{}' is not up (fusewise netlab up --name {})", name, name));
   core::Descriptor lock(::open(file_of(folder, name).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!lab || lock.get() < 0)
+    throw EnvironmentError(fmt::format("netlab '{}' is not up (fusewise netlab up --name {})", name, name));
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     throw EnvironmentError(
         fmt::format("netlab '{}' is used by another command: run one after the other, or make another netlab "
