@@ -23,6 +23,7 @@ struct State {
   Time reducing{};                        ///< all reduce-scatters
   Time gathering{};                       ///< all gathers of the backward pass
   Time delay{};                           ///< of compute by gathers in the backward pass
+  std::int64_t before_last = 0;           ///< what the group before the last one gathers
   std::int64_t next_gathered = kNoLimit;  ///< the most that the next group may gather
   std::uint32_t previous_begin = 0;       ///< of the group before the last one
   bool previous_kept = false;
@@ -30,7 +31,8 @@ struct State {
 
   bool beats(const State& other) const {
     return forward <= other.forward && reduced <= other.reduced && reducing <= other.reducing &&
-           gathering <= other.gathering && delay <= other.delay && next_gathered >= other.next_gathered;
+           gathering <= other.gathering && delay <= other.delay && before_last <= other.before_last &&
+           next_gathered >= other.next_gathered;
   }
   /// Is then as good as both.
   void join(const State& other) {
@@ -39,6 +41,7 @@ struct State {
     reducing = std::min(reducing, other.reducing);
     gathering = std::min(gathering, other.gathering);
     delay = std::min(delay, other.delay);
+    before_last = std::min(before_last, other.before_last);
     next_gathered = std::max(next_gathered, other.next_gathered);
   }
 };
@@ -79,12 +82,11 @@ std::vector<std::int64_t> in_next_steps(const Workload& workload, const Activati
 
 using Front = std::vector<State>;
 
-void keep(Front& front, const State& state) {
-  constexpr std::size_t kMax = 24;
+void keep(Front& front, const State& state, std::size_t max_states) {
   for (const State& known : front)
     if (known.beats(state)) return;
   std::erase_if(front, [&](const State& known) { return state.beats(known); });
-  if (front.size() < kMax)
+  if (front.size() < max_states)
     front.push_back(state);
   else
     front.back().join(state);
@@ -105,7 +107,7 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
   const Workload& workload = setting.workload;
   const Activations activations(setting);
   for (std::size_t layer = 0; layer < workload.forward.size(); ++layer)
-    if (workload.forward[layer] > Time::zero()) all_activations_ = activations.until[layer + 1];
+    if (workload.forward[layer] > Time::zero()) between_passes_ = activations.until[layer + 1];
   std::vector<Time> step_starts = {Time::zero()};
   std::vector<std::uint32_t> first_step(workload.forward.size());
   for (const BackwardStep& step : workload.backward)
@@ -123,10 +125,19 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
     unit.starts = step_starts[first_step[first.layer]];
     unit.ready = last.ready;
     unit.forward_from = forward_from(workload, last.layer);
+    unit.forward_after = forward_from(workload, first.layer + 1);
     unit.activations_in_forward = activations.until[first.layer + 1];
     unit.ends_in_time = workload.backward[last.backward_step].duration > Time::zero();
     unit.activations_at_end =
         unit.ends_in_time ? activations.until[last.layer + 1] : activations.kept[last.layer];
+    const std::uint32_t next_unit =
+        i + 1 < units.size() ? first_step[workload.gradients[units[i + 1].begin].layer] : UINT32_MAX;
+    for (std::uint32_t step = last.backward_step + 1;
+         step < std::min<std::size_t>(next_unit, workload.backward.size()); ++step)
+      if (workload.backward[step].duration > Time::zero()) {
+        unit.activations_after = activations.until[workload.backward[step].layer + 1];
+        break;
+      }
     unit.is_forward_in_time = workload.forward[first.layer] > Time::zero();
     unit.begins_in_time = workload.backward[first.backward_step].duration > Time::zero();
     unit.activations = in_next_step[first.layer];
@@ -138,6 +149,7 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
       if (workload.backward[yielded.backward_step].duration == Time::zero()) continue;
       if (yielded.backward_step == first.backward_step) unit.first_gradients = gradients;
       unit.within = std::max(unit.within, gradients + activations.until[yielded.layer + 1]);
+      unit.activations_within = std::max(unit.activations_within, activations.until[yielded.layer + 1]);
     }
     const GroupMemory own = group_memory(setting, transfer, group);
     before.gathered += own.gathered;
@@ -155,23 +167,51 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
                              transfer.workers() * parameter_bytes;
   }
 
+  if (accumulates_) between_passes_ += units_.back().before.gradients;
+  if (keeps_last_) {
+    last_kept_ = group_memory(setting, transfer, units.back()).gathered;
+    keeps_last_between_ = units_[units.size() - 1].forward_from > Time::zero();
+    if (keeps_last_between_) least_memory_ = lasting_ + between_passes_ + last_kept_;
+  }
   for (std::size_t begin = 0; begin < units.size(); ++begin) {
     std::int64_t within = 0;
+    std::int64_t most_within = 0;
     for (std::size_t end = begin + 1; end <= units.size(); ++end) {
       const Group group = {.begin = units[begin].begin, .end = units[end - 1].end};
       const Payload payload = payload_of(workload, group);
       Range& own = ranges_[begin * units.size() + end - 1];
       own.memory = group_memory(setting, transfer, group);
+      if (end < units.size()) own.beside = last_kept_;
       own.gather = transfer.time(CollectiveKind::all_gather, payload);
       own.reduce = transfer.time(CollectiveKind::reduce_scatter, payload);
+      if (units_[end - 1].activations_after > 0 && options.scatters_in_flight != 0U)
+        own.after_backward = own.memory.sent + own.beside + units_[begin].before.share + accumulated(end) +
+                             units_[end - 1].activations_after;
+      const Unit& last = units_[end - 1];
+      if (last.within > 0)
+        most_within = std::max(most_within,
+                               accumulates_ ? last.activations_within : last.before.gradients + last.within);
+      own.most_within = most_within;
+      if (end < units.size()) {
+        own.reduced = units_[end].starts + own.reduce;
+        const auto later = [&](const Unit& unit) { return unit.starts >= own.reduced; };
+        own.next_reduced = static_cast<std::size_t>(
+            std::find_if(units_.begin() + static_cast<std::ptrdiff_t>(end), units_.end() - 1, later) -
+            units_.begin());
+        const auto step = std::upper_bound(step_starts.begin(), step_starts.end(), own.reduced) - 1;
+        if (step + 1 != step_starts.end())
+          own.then =
+              activations
+                  .until[workload.backward[static_cast<std::size_t>(step - step_starts.begin())].layer + 1] +
+              (accumulates_ ? 0
+                            : units_[own.next_reduced > end ? own.next_reduced - 1 : end].before.gradients);
+      }
       const std::int64_t so_far = units_[end - 1].before.gradients - units_[begin].before.gradients;
       if (units_[end - 1].within > 0) within = std::max(within, so_far + units_[end - 1].within);
       if (within == 0) continue;  // its backward pass takes no time
       // with several micro-batches all gradients are there from the first one on
-      own.in_backward = own.memory.gathered + units_[begin].before.share +
-                        (accumulates_ ? units_.back().before.gradients - units_[begin].before.gradients +
-                                            units_[begin].activations
-                                      : within);
+      own.in_backward = own.memory.gathered + own.beside + units_[begin].before.share +
+                        (accumulates_ ? accumulated(begin) + units_[begin].activations : within);
     }
     least_memory_ = std::max(least_memory_, lasting_ + range(begin, begin + 1).in_backward);
   }
@@ -180,71 +220,133 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
 /// One way of gathering ahead, within one cap.
 class MemoryBound::Search {
  public:
-  Search(const MemoryBound& bound, std::int64_t memory, bool ahead, bool ahead_in_backward)
+  Search(const MemoryBound& bound, std::int64_t memory, const RelaxationLimits& limits,
+         std::size_t max_states, GathersAhead ahead)
       : bound_(bound),
         memory_(memory - bound.lasting_),
-        ahead_(ahead),
-        ahead_in_backward_(ahead_in_backward),
+        limits_(limits),
+        max_states_(max_states),
+        ahead_(ahead.in_forward),
+        ahead_in_backward_(ahead.in_backward),
         count_(bound.units_.size() - 1),
         fronts_(2 * count_ * count_) {}
 
-  std::optional<RelaxedPlan> run() {
-    for (std::size_t begin = 0; begin < count_; ++begin)
+  /// Nothing at all if that takes more steps than there are.
+  std::optional<std::optional<RelaxedPlan>> run() {
+    find_rests();
+    for (std::size_t begin = 0; begin < count_; ++begin) {
+      const std::vector<Before> befores = befores_of(begin);
       for (std::size_t end = begin + 1; end <= count_; ++end) {
-        if (range(begin, end).in_backward > memory_) break;  // and so does what is longer
-        for (const bool is_kept : {false, true}) extend(begin, end, is_kept);
+        if (!fits_alone(begin, end)) continue;
+        for (const bool is_kept : {false, true}) extend(befores, begin, end, is_kept);
+        if (limits_.steps < 0) return {};
       }
+    }
     return best();
   }
 
  private:
+  std::optional<RelaxedPlan> best() {
+    std::optional<RelaxedPlan> out;
+    for (std::size_t begin = 0; begin < count_; ++begin)
+      for (const bool is_kept : {false, true}) {
+        if (is_kept && !holds_kept(count_)) continue;
+        const Front& states = front(begin, count_, is_kept);
+        for (std::size_t i = 0; i < states.size(); ++i) {
+          const Time time = iteration(states[i], count_, is_kept);
+          if (out && out->time <= time) continue;
+          out = traced(begin, is_kept, i);
+          out->time = time;
+        }
+      }
+    return out;
+  }
+
   const Range& range(std::size_t begin, std::size_t end) const { return bound_.range(begin, end); }
   const Unit& unit(std::size_t i) const { return bound_.units_[i]; }
+  /// The states whose last group this is.
   Front& front(std::size_t begin, std::size_t end, bool is_kept) {
     return fronts_[(is_kept ? count_ * count_ : 0) + begin * count_ + end - 1];
   }
 
-  /// Gradients that earlier micro-batches left in the units from this one on.
-  std::int64_t accumulated(std::size_t from) const {
-    return bound_.accumulates_ ? unit(count_).before.gradients - unit(from).before.gradients : 0;
+  bool fits_alone(std::size_t begin, std::size_t end) const {
+    const Range& own = range(begin, end);
+    return own.in_backward <= memory_ && own.after_backward <= memory_ &&
+           (!bound_.keeps_last_between_ || end < count_ ||
+            own.memory.gathered + bound_.between_passes_ <= memory_);
   }
 
-  void extend(std::size_t begin, std::size_t end, bool is_kept) {
-    Front& out = front(begin, end, is_kept);
+  /// A group that ends where others begin, with what matters to them.
+  struct Before {
+    const Range* range = nullptr;
+    const Front* states = nullptr;
+    std::size_t begin = 0;
+    bool is_kept = false;
+    /// Whether its reduce-scatter has not ended when the first step of the next group runs.
+    bool is_sent = false;
+    std::int64_t share = 0;  ///< of reduced gradients, of the groups before it
+  };
+
+  std::vector<Before> befores_of(std::size_t end) {
+    std::vector<Before> out;
+    for (std::size_t begin = 0; begin < end; ++begin)
+      for (const bool is_kept : {false, true}) {
+        const Front& states = front(begin, end, is_kept);
+        if (states.empty()) continue;
+        // it does not begin before its last gradient is ready, nor before the next group is gathered
+        const Time since_ready = unit(end).starts - unit(end - 1).ready;
+        const Range& own = range(begin, end);
+        out.push_back({.range = &own,
+                       .states = &states,
+                       .begin = begin,
+                       .is_kept = is_kept,
+                       .is_sent = bound_.is_steady_ ? own.reduce > since_ready : since_ready == Time::zero(),
+                       .share = unit(begin).before.share});
+      }
+    return out;
+  }
+
+  void extend(const std::vector<Before>& befores, std::size_t begin, std::size_t end, bool is_kept) {
+    const Range& own = range(begin, end);
     if (begin == 0) {
+      if (!is_kept && !(bound_.keeps_last_ && end == count_) && !holds_early(end)) return;
       State state;
       if (ahead_in_backward_ && bound_.is_early_)
         state.gathering = bound_.accumulates_ && bound_.keeps_parameters_
                               ? -bound_.setting_.workload.forward_total
                               : -unit(end - 1).forward_from;
       if (ahead_in_backward_ && unit(end - 1).ready > unit(begin).starts)
-        state.next_gathered = memory_ - range(begin, end).in_backward;
+        state.next_gathered = memory_ - own.in_backward;
       add(state, begin, end, is_kept);
-      out.push_back(state);
       return;
     }
-    for (std::size_t previous = 0; previous < begin; ++previous)
-      for (const bool was_kept : {false, true}) {
-        if (is_kept && !was_kept) continue;
-        if (was_kept && !is_kept && !holds_kept(begin)) continue;
-        const Front& from = front(previous, begin, was_kept);
-        if (from.empty()) continue;
-        std::int64_t next_gathered = kNoLimit;
-        if (!fits(previous, begin, end, is_kept, next_gathered)) continue;
-        for (std::uint32_t i = 0; i < from.size(); ++i) {
-          State state = from[i];
-          if (!is_kept && range(begin, end).memory.gathered > state.next_gathered) continue;
-          state.next_gathered = next_gathered;
-          state.previous_begin = static_cast<std::uint32_t>(previous);
-          state.previous_kept = was_kept;
-          state.previous_state = i;
-          add(state, begin, end, is_kept);
-          keep(out, state);
-        }
-      }
+    const bool may_keep_before = is_kept || holds_kept(begin);
+    for (const Before& before : befores)
+      if (before.is_kept ? may_keep_before : !is_kept) extend(before, begin, end, is_kept);
   }
 
-  void add(State& state, std::size_t begin, std::size_t end, bool is_kept) const {
+  void extend(const Before& before, std::size_t begin, std::size_t end, bool is_kept) {
+    if (!fits(before, begin, end, is_kept)) return;
+    const std::int64_t next = is_kept ? kNoLimit : next_gathered(before, begin, end);
+    if (next < 0) return;
+    const Front& from = *before.states;
+    limits_.steps -= static_cast<std::int64_t>(from.size());
+    const std::int64_t gathered =  // beside what states count
+        range(begin, end).memory.gathered - (bound_.keeps_last_ && end == count_ ? bound_.last_kept_ : 0);
+    const std::int64_t most_before_last = max_before_last(before, begin, end);
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      if ((!is_kept && gathered > from[i].next_gathered) || from[i].before_last > most_before_last) continue;
+      State state = from[i];
+      state.before_last = before.range->memory.gathered;
+      state.next_gathered = next;
+      state.previous_begin = static_cast<std::uint32_t>(before.begin);
+      state.previous_kept = before.is_kept;
+      state.previous_state = static_cast<std::uint32_t>(i);
+      add(state, begin, end, is_kept);
+    }
+  }
+
+  void add(State& state, std::size_t begin, std::size_t end, bool is_kept) {
     const Range& own = range(begin, end);
     state.forward = ahead_ ? own.gather + std::max(unit(end - 1).forward_from, state.forward)
                            : own.gather + state.forward;
@@ -256,87 +358,133 @@ class MemoryBound::Search {
     }
     state.reducing += own.reduce;
     state.reduced = std::max(state.reduced, unit(end - 1).ready + state.delay) + own.reduce;
+    if (iteration(state, end, is_kept) < limits_.below) keep(front(begin, end, is_kept), state, max_states_);
   }
 
   /// Whether the memory is enough between forward and backward, when all that is kept up to this unit is
   /// there.
   bool holds_kept(std::size_t end) const {
-    const std::int64_t at_end =
-        bound_.all_activations_ + (bound_.accumulates_ ? unit(count_).before.gradients : 0);
-    const std::int64_t in_first_step =
-        unit(0).begins_in_time ? unit(0).activations + unit(0).first_gradients : 0;
-    return unit(end).before.gathered + std::max(at_end, in_first_step) <= memory_;
+    std::int64_t most = 0;
+    if (unit(0).forward_from > Time::zero()) most = bound_.between_passes_;
+    if (unit(0).begins_in_time)
+      most = std::max(most, unit(0).activations +
+                                (bound_.accumulates_ ? bound_.accumulated(0) : unit(0).first_gradients));
+    return unit(end).before.gathered + (end < count_ ? bound_.last_kept_ : 0) + most <= memory_;
   }
 
-  /// Whether the group fits after the previous one; limits what the next one may gather.
-  bool fits(std::size_t previous, std::size_t begin, std::size_t end, bool is_kept,
-            std::int64_t& next_gathered) const {
-    const Range& before = range(previous, begin);
+  /// Whether the memory is enough for the gather of the first group for backward, which is there when that
+  /// group's forward pass begins if gathers are early.
+  bool holds_early(std::size_t end) const {
+    if (!ahead_in_backward_ || !bound_.is_early_) return true;
+    const Range& own = range(0, end);
+    const std::int64_t held = own.memory.gathered + own.beside;
+    if (unit(end - 1).forward_from > Time::zero() && held + bound_.between_passes_ > memory_) return false;
+    return !unit(0).is_forward_in_time || bound_.keeps_parameters_ ||
+           held + own.memory.gathered + unit(0).activations_in_forward + bound_.accumulated(0) <= memory_;
+  }
+
+  /// What the forward pass of the group's last layer takes if the next group, which comes before it in
+  /// backward, is gathered.
+  std::int64_t in_forward(const Before& before, std::size_t begin, std::size_t end) const {
     const Range& own = range(begin, end);
-    if (ahead_ && unit(begin).is_forward_in_time &&
-        own.memory.gathered + before.memory.gathered + unit(begin).activations_in_forward +
-                (bound_.accumulates_ ? unit(count_).before.gradients : 0) >
-            memory_)
-      return false;
-    if (!ahead_in_backward_ && !is_kept) return true;
-    // the reduce-scatter of the previous group does not begin before its last gradient is ready, nor before
-    // this group is gathered
-    const Time since_ready = unit(begin).starts - unit(begin - 1).ready;
-    const std::int64_t held = before.memory.sent + own.memory.gathered + unit(previous).before.share;
-    if (own.in_backward > 0 &&
-        (bound_.is_steady_ ? before.reduce > since_ready : since_ready == Time::zero()) &&
-        held + (bound_.accumulates_ ? accumulated(begin) : unit(begin).first_gradients) +
-                unit(begin).activations >
-            memory_)
-      return false;
-    if (is_kept || !unit(end - 1).ends_in_time) return true;
-    const std::int64_t at_end = own.memory.gathered + own.memory.gradients + unit(previous).before.share +
-                                unit(end - 1).activations_at_end + accumulated(end);
-    if (at_end + before.memory.sent <= memory_) return true;
-    if (bound_.is_steady_ && before.reduce > unit(end - 1).ready - unit(begin - 1).ready) return false;
-    next_gathered = memory_ - at_end;  // it is gathered by then, or the reduce-scatter has not ended
-    return true;
+    return own.memory.gathered + own.beside + before.range->memory.gathered +
+           unit(begin).activations_in_forward + bound_.accumulated(0);
   }
 
-  std::optional<RelaxedPlan> best() {
-    std::optional<RelaxedPlan> out;
-    std::array<std::size_t, 3> at{};
-    for (std::size_t begin = 0; begin < count_; ++begin)
-      for (const bool is_kept : {false, true}) {
-        if (is_kept && !holds_kept(count_)) continue;
-        const Front& states = front(begin, count_, is_kept);
-        for (std::size_t i = 0; i < states.size(); ++i) {
-          const Time time = iteration(states[i]);
-          if (out && out->time <= time) continue;
-          out.emplace().time = time;
-          at = {begin, is_kept, i};
-        }
+  /// Whether the group fits after the one before.
+  bool fits(const Before& before, std::size_t begin, std::size_t end, bool is_kept) const {
+    if (ahead_ && unit(begin).is_forward_in_time && in_forward(before, begin, end) > memory_) return false;
+    const Range& own = range(begin, end);
+    if ((!ahead_in_backward_ && !is_kept) || own.in_backward == 0 || !before.is_sent) return true;
+    const std::int64_t in_first_step =
+        (bound_.accumulates_ ? bound_.accumulated(begin) : unit(begin).first_gradients) +
+        unit(begin).activations;
+    return before.range->memory.sent + before.share + own.memory.gathered + own.beside + in_first_step <=
+           memory_;
+  }
+
+  /// The most that the group before the one before may gather. With early gathers it is gathered in the
+  /// group's forward pass as well, unless the gather of the one before lasts longer than that pass.
+  std::int64_t max_before_last(const Before& before, std::size_t begin, std::size_t end) const {
+    const bool is_gathered = ahead_ && bound_.is_early_ && bound_.is_steady_ &&
+                             unit(begin).is_forward_in_time &&
+                             before.range->gather < unit(end - 1).forward_from - unit(begin).forward_after;
+    return is_gathered ? memory_ - in_forward(before, begin, end) : kNoLimit;
+  }
+
+  /// The most that the group after this one may gather; less than 0 if this one does not fit after the one
+  /// before.
+  std::int64_t next_gathered(const Before& before, std::size_t begin, std::size_t end) const {
+    std::int64_t out = kNoLimit;
+    if (!ahead_in_backward_ || !unit(end - 1).ends_in_time) return out;
+    const Range& own = range(begin, end);
+    const std::int64_t held = own.memory.gathered + own.beside + before.share;
+    if (bound_.is_steady_ && before.range->reduced < unit(end - 1).ready) {
+      // the reduce-scatter before began when this group did or earlier; after it the next group is gathered
+      const std::size_t next = before.range->next_reduced;
+      const std::int64_t most = std::max(before.range->then, next < end ? range(next, end).most_within : 0);
+      out = memory_ - held - most -
+            (bound_.accumulates_ ? bound_.accumulated(begin) : -unit(begin).before.gradients);
+    }
+    const std::int64_t at_end =
+        held + own.memory.gradients + unit(end - 1).activations_at_end + bound_.accumulated(end);
+    if (at_end + before.range->memory.sent <= memory_) return out;
+    if (bound_.is_steady_ && before.range->reduce > unit(end - 1).ready - unit(begin - 1).ready) return -1;
+    return std::min(out, memory_ - at_end);  // it is gathered by then, or the reduce-scatter has not ended
+  }
+
+  /// The least that collectives of units from one on take, however they are grouped.
+  struct Rest {
+    Time gathers{};
+    Time gathers_for_backward{};
+    Time reduces{};
+  };
+
+  void find_rests() {
+    rests_.assign(count_ + 1, {Time::max(), Time::max(), Time::max()});
+    rests_[count_] = {};
+    for (std::size_t begin = count_; begin-- > 0;)
+      for (std::size_t end = begin + 1; end <= count_; ++end) {
+        const Range& own = range(begin, end);
+        const Rest& rest = rests_[end];
+        if (!fits_alone(begin, end) || rest.gathers == Time::max()) continue;
+        Rest& least = rests_[begin];
+        const bool is_kept_last = bound_.keeps_last_ && end == count_;
+        least.gathers = std::min(least.gathers, own.gather + rest.gathers);
+        least.gathers_for_backward =
+            std::min(least.gathers_for_backward,
+                     (is_kept_last ? Time::zero() : own.gather) + rest.gathers_for_backward);
+        least.reduces = std::min(least.reduces, own.reduce + rest.reduces);
       }
-    if (out) trace(*out, at[0], at[1] == 1, at[2]);
-    return out;
+    // where nothing fits no state is ever asked
+    for (Rest& rest : rests_)
+      if (rest.gathers == Time::max()) rest = {};
   }
 
-  Time iteration(const State& state) const {
+  /// An iteration takes at least this long if the first units, up to `end`, are grouped in this way.
+  Time iteration(const State& state, std::size_t end, bool is_kept) const {
     const Workload& workload = bound_.setting_.workload;
     const std::int64_t batches = bound_.setting_.conditions.accumulation_steps;
     const Extras& extras = bound_.setting_.extras;
+    const Rest& rest = rests_[end];
+    const Time gathers = state.forward + rest.gathers;
     const Time forward =
-        ahead_ ? std::max(workload.forward_total, state.forward) : workload.forward_total + state.forward;
-    const Time backward =
-        std::max({state.reduced, state.gathering + state.reducing, workload.backward_total + state.delay});
-    const Time earlier = ahead_in_backward_ ? std::max(workload.backward_total, state.gathering)
-                                            : workload.backward_total + state.gathering;
+        ahead_ ? std::max(workload.forward_total, gathers) : workload.forward_total + gathers;
+    const Time gathering = state.gathering + (is_kept ? Time::zero() : rest.gathers_for_backward);
+    const Time backward = std::max({state.reduced + rest.reduces, gathering + state.reducing + rest.reduces,
+                                    workload.backward_total + state.delay});
+    const Time earlier = ahead_in_backward_ ? std::max(workload.backward_total, gathering)
+                                            : workload.backward_total + gathering;
     return extras.read + batches * forward + (batches - 1) * earlier + backward + extras.lars +
            extras.lars_gather + extras.update;
   }
 
-  void trace(RelaxedPlan& out, std::size_t begin, bool is_kept, std::size_t state) {
-    out.gathers_ahead = ahead_;
-    out.gathers_ahead_in_backward = ahead_in_backward_;
+  RelaxedPlan traced(std::size_t begin, bool is_kept, std::size_t state) {
+    RelaxedPlan out;
     for (std::size_t end = count_;;) {
       out.units.insert(out.units.begin(), static_cast<std::uint32_t>(end - begin));
       if (is_kept) ++out.kept;
-      if (begin == 0) return;
+      if (begin == 0) return out;
       const State& at = front(begin, end, is_kept)[state];
       end = begin;
       begin = at.previous_begin;
@@ -347,18 +495,35 @@ class MemoryBound::Search {
 
   const MemoryBound& bound_;
   std::int64_t memory_;  // without what lasts
+  RelaxationLimits limits_;
+  std::size_t max_states_;
   bool ahead_;
   bool ahead_in_backward_;
   std::size_t count_;
   std::vector<Front> fronts_;
+  std::vector<Rest> rests_;  // by the first unit
 };
 
-std::vector<RelaxedPlan> MemoryBound::best(std::int64_t memory) const {
-  std::vector<RelaxedPlan> out;
-  for (const bool ahead : {true, false})
-    for (const bool ahead_in_backward : {true, false})
-      if (std::optional<RelaxedPlan> found = Search(*this, memory, ahead, ahead_in_backward).run())
-        out.push_back(std::move(*found));
+std::optional<std::optional<RelaxedPlan>> MemoryBound::best(std::int64_t memory, GathersAhead ahead,
+                                                            const RelaxationLimits& limits) const {
+  // With fewer beginnings that are told apart times are still no more than any plan takes, but may be less.
+  constexpr std::int64_t kMaxStates = 4;
+  constexpr std::int64_t kKept = 2;  // ways of keeping a group and the one before it
+  const std::int64_t states = std::min(kMaxStates, limits.steps / (kKept * (neighbours(memory) + 1)));
+  if (states == 0) return {};
+  return Search(*this, memory, limits, static_cast<std::size_t>(states), ahead).run();
+}
+
+std::int64_t MemoryBound::neighbours(std::int64_t memory) const {
+  const std::size_t count = units_.size() - 1;
+  std::vector<std::int64_t> ending(count + 1);  // groups that fit, by where they end
+  std::int64_t out = 0;
+  for (std::size_t begin = 0; begin < count; ++begin)
+    for (std::size_t end = begin + 1; end <= count; ++end) {
+      if (lasting_ + range(begin, end).in_backward > memory) continue;
+      ++ending[end];
+      out += ending[begin];
+    }
   return out;
 }
 
@@ -371,7 +536,7 @@ std::optional<Time> MemoryBound::least_channel_time(std::int64_t memory) const {
     if (least[begin] == Time::max()) continue;
     for (std::size_t end = begin + 1; end <= count; ++end) {
       const Range& own = range(begin, end);
-      if (lasting_ + own.in_backward > memory) break;  // and so does what is longer
+      if (lasting_ + std::max(own.in_backward, own.after_backward) > memory) continue;
       least[end] = std::min(least[end], least[begin] + batches * own.gather + own.reduce);
     }
   }

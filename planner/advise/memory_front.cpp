@@ -144,8 +144,9 @@ class Search {
     }
     leave_out_alike();
     for (auto& [shape, plan] : front_) {
-      plan.lower_bound_us =
-          out_.is_exact && shape.unit != Unit::tensor ? plan.iteration_us : bound_us(shape.unit, plan);
+      plan.lower_bound_us = out_.is_exact && shape.unit != Unit::tensor
+                                ? plan.iteration_us
+                                : bound_us(shape.unit, plan.iteration_us, plan.peak_bytes, kMostSteps);
       out_.plans.push_back(std::move(plan));
     }
     choose_plan();
@@ -156,29 +157,55 @@ class Search {
   static constexpr std::size_t kAllOf = 6;                // units of which all plans are tried, 3456 with 6
   static constexpr std::int64_t kMaxLooks = 600;          // at plans of the coarse units
   static constexpr std::int64_t kMaxFineLooks = 200;      // more of them to improve plans of finer units
-  static constexpr std::size_t kMaxBounded = 100;         // units for which the relaxation is solved
-  static constexpr std::size_t kMaxChannelBounded = 500;  // layers of which all ranges are priced
+  static constexpr std::size_t kMaxBounded = 500;         // units of which all ranges are priced
+  static constexpr std::int64_t kFewSteps = 200'000;      // of the relaxation, to tell which plans to change
+  static constexpr std::int64_t kManySteps = 400'000;     // likewise, to find plans
+  static constexpr std::int64_t kMostSteps = 16'000'000;  // likewise, for bounds that are printed
+  static constexpr double kNear = 1.01;                   // times a bound: not worth many steps
+  static constexpr std::size_t kMaxSearched = 64;         // units of which the relaxation makes plans
 
   std::uint32_t unit_count(Unit unit) const { return static_cast<std::uint32_t>(units_.of(unit).size()); }
 
   /// First what the relaxation of the coarse units leads to; then groups of single layers and the fastest
   /// groups without a cap, of which few are near a bound that says something.
   void search() {
-    const Groups& coarse = units_.of(coarse_);
     const PipelineOptions options = for_model(schedule_.options, setting_.workload);
-    if (coarse.size() <= kMaxBounded) bound_.emplace(setting_, transfers_.front(), coarse, options);
-    if (units_.layers.size() <= kMaxChannelBounded)
-      layer_bound_.emplace(setting_, transfers_.front(), units_.layers, options);
+    for (const Unit unit : {coarse_, Unit::layer}) {
+      if (units_.of(unit).size() > kMaxBounded) continue;
+      bounds_.try_emplace(unit, setting_, transfers_.front(), units_.of(unit), options);
+      const Groups runs = runs_of(units_.of(unit));
+      relaxations_.try_emplace(unit, Relaxation{MemoryBound(setting_, transfers_.front(), runs, options),
+                                                units_in(runs, units_.of(unit))});
+    }
     max_looks_ = kMaxLooks;
-    if (bound_) try_relaxed();
     try_plain();
+    try_relaxed(coarse_);
+    fill(coarse_);
     improve(coarse_);
     max_looks_ = std::numeric_limits<std::int64_t>::max();
+    if (coarse_ != Unit::layer) try_relaxed(Unit::layer);
     try_runs_of_layers();
     try_optimal();
     max_looks_ = out_.looked_at + kMaxFineLooks;
-    if (coarse_ != Unit::layer) improve(Unit::layer);
+    if (coarse_ != Unit::layer) {
+      fill(Unit::layer);
+      improve(Unit::layer);
+    }
     improve(Unit::tensor);
+  }
+
+  /// The units themselves; if they are too many, runs of them that have about as many bytes each.
+  Groups runs_of(const Groups& units) const {
+    if (units.size() <= kMaxSearched) return units;
+    const std::int64_t most = 2 * setting_.workload.bytes() / static_cast<std::int64_t>(kMaxSearched);
+    Groups out;
+    for (const Group& unit : units) {
+      if (!out.empty() && payload_between(setting_.workload, out.back().begin, unit.end).bytes <= most)
+        out.back().end = unit.end;
+      else
+        out.push_back(unit);
+    }
+    return out;
   }
 
   void try_all() {
@@ -199,39 +226,88 @@ class Search {
     }
   }
 
-  /// No plan of such units that takes no more memory than this one is faster than this.
-  double bound_us(Unit unit, const ShardedPlan& plan) {
-    const auto [at, is_new] = bounds_us_.emplace(std::pair{unit, plan.peak_bytes}, of_all_us_);
-    if (is_new && unit != Unit::tensor && layer_bound_)
-      if (const auto channel = layer_bound_->least_channel_time(plan.peak_bytes))
+  /// No plan of such units within this memory is faster than this, as far as so many steps of the relaxation
+  /// tell. A plan is known that takes `known_us`.
+  double bound_us(Unit unit, double known_us, std::int64_t memory, std::int64_t steps) {
+    const auto [at, is_new] = bounds_us_.emplace(std::tuple{unit, memory, steps}, of_all_us_);
+    const auto bound = bounds_.find(unit);
+    if (is_new && bound != bounds_.end()) {
+      if (const auto channel = bound->second.least_channel_time(memory))
         at->second = std::max(at->second, sim::to_us(*channel));
-    if (is_new && unit == coarse_ && bound_) {
-      double relaxed_us = std::numeric_limits<double>::max();
-      for (const RelaxedPlan& each : bound_->best(plan.peak_bytes))
-        relaxed_us = std::min(relaxed_us, sim::to_us(each.time));
-      at->second = std::max(at->second, relaxed_us);
+      if (at->second * kNear < known_us)
+        at->second = std::max(at->second, relaxed_us(bound->second, known_us, memory, steps));
     }
-    assert(at->second <= plan.iteration_us * (1 + 1e-9));
-    return std::min(plan.iteration_us, at->second);  // equal times may be rounded differently
+    assert(at->second <= known_us * (1 + 1e-9));
+    return std::min(known_us, at->second);  // equal times may be rounded differently
+  }
+
+  /// The time of the fastest plan of the relaxation, or `known_us` if none is faster; 0 if that takes too
+  /// many steps.
+  static double relaxed_us(const MemoryBound& bound, double known_us, std::int64_t memory,
+                           std::int64_t steps) {
+    double out = known_us;
+    for (const GathersAhead ahead : kGathersAhead) {
+      const auto found = bound.best(memory, ahead, {.below = sim::from_us(out), .steps = steps});
+      if (!found) return 0;
+      if (*found) out = std::min(out, sim::to_us((*found)->time));
+    }
+    return out;
   }
 
   /// Plans that are best if nothing but the relaxation counts, for caps from none to what the least plan
-  /// takes, ever closer to one another.
-  void try_relaxed() {
-    constexpr double kSteps = 0.8;
+  /// takes, ever closer to one another; but not where they are not found in time.
+  void try_relaxed(Unit unit) {
+    constexpr double kSteps = 0.75;
     constexpr double kLast = 0.01;
-    const std::int64_t least = bound_->least_memory();
+    const auto found = relaxations_.find(unit);
+    if (found == relaxations_.end()) return;
+    const std::int64_t least = found->second.bound.least_memory();
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
     for (double share = 1; share > kLast; share *= kSteps) {
       const std::int64_t cap =
           share == 1 ? most : least + static_cast<std::int64_t>(share * static_cast<double>(most - least));
-      const std::vector<RelaxedPlan> plans = bound_->best(cap);
-      if (plans.empty()) break;
-      for (const RelaxedPlan& plan : plans)
-        for (const std::uint32_t ahead : {1U, 2U})
-          look({coarse_, plan.units, plan.gathers_ahead ? ahead : 0,
-                plan.gathers_ahead_in_backward ? ahead : 0, plan.kept});
+      for (const GathersAhead ahead : kGathersAhead) look_at_relaxed(unit, cap, ahead, kManySteps);
       if (share == 1) most = front_.back().second.peak_bytes;
+    }
+  }
+
+  /// Looks at the best plan of the relaxation, if it is faster than what is known; returns what it takes in
+  /// truth.
+  std::optional<std::int64_t> look_at_relaxed(Unit unit, std::int64_t cap, GathersAhead ahead,
+                                              std::int64_t steps) {
+    const Relaxation& relaxation = relaxations_.at(unit);
+    sim::Time known = sim::Time::max();  // of the fastest plan within the cap
+    for (const auto& [shape, plan] : front_)
+      if (plan.peak_bytes <= cap) known = sim::from_us(plan.iteration_us);
+    const auto found = relaxation.bound.best(cap, ahead, {.below = known, .steps = steps});
+    if (!found || !*found) return {};
+    Shape shape = {.unit = unit, .units = {}, .kept = (*found)->kept};
+    std::size_t run = 0;
+    for (const std::uint32_t runs : (*found)->units) {
+      shape.units.push_back(0);
+      for (std::uint32_t i = 0; i < runs; ++i) shape.units.back() += relaxation.sizes[run++];
+    }
+    std::optional<std::int64_t> out;
+    for (const std::uint32_t distance : {1U, 2U}) {
+      shape.prefetch = ahead.in_forward ? distance : 0;
+      shape.backward_prefetch = ahead.in_backward ? distance : 0;
+      const std::optional<std::int64_t> peak = look(shape);
+      if (peak) out = std::min(out.value_or(*peak), *peak);
+    }
+    return out;
+  }
+
+  /// Plans of the relaxation that take no more than this in truth: what it overlooks is taken off its cap.
+  void try_within(Unit unit, std::int64_t memory) {
+    constexpr int kTries = 4;
+    if (!relaxations_.contains(unit)) return;
+    for (const GathersAhead ahead : kGathersAhead) {
+      std::int64_t cap = memory;
+      for (int i = 0; i < kTries; ++i) {
+        const std::optional<std::int64_t> peak = look_at_relaxed(unit, cap, ahead, kFewSteps);
+        if (!peak || *peak <= memory) break;
+        cap -= *peak - memory;
+      }
     }
   }
 
@@ -289,17 +365,31 @@ class Search {
     look(shape);
   }
 
+  /// Looks for faster plans that take no more than those so far, and for such between them.
+  void fill(Unit unit) {
+    constexpr int kRounds = 3;
+    for (int round = 0; round < kRounds; ++round) {
+      const std::int64_t before = out_.looked_at;
+      std::vector<std::int64_t> caps;
+      for (const auto& [shape, plan] : front_)
+        caps.insert(caps.end(), {plan.peak_bytes - 1, plan.peak_bytes});
+      for (const std::int64_t cap : caps) try_within(unit, cap);
+      if (out_.looked_at == before) return;
+    }
+  }
+
   /// Changes those of the best so far, of these units, that are farthest above their bound, until all are
   /// near it, nothing is new, or the looks are used up.
   void improve(Unit unit) {
-    constexpr double kNear = 1.002;
+    constexpr double kNearest = 1.002;
     std::set<Shape> changed;
     while (out_.looked_at < max_looks_) {
       const Shape* farthest = nullptr;
-      double most = kNear;
+      double most = kNearest;
       for (const auto& [shape, plan] : front_) {
         if (shape.unit != unit) continue;
-        const double above = plan.iteration_us / bound_us(unit, plan);
+        const double above =
+            plan.iteration_us / bound_us(unit, plan.iteration_us, plan.peak_bytes, kFewSteps);
         if (above <= most || changed.contains(shape)) continue;
         most = above;
         farthest = &shape;
@@ -373,8 +463,11 @@ class Search {
     return out;
   }
 
-  void look(const Shape& shape) {
-    if (!seen_.insert(shape).second || (!out_.is_exact && out_.looked_at >= max_looks_)) return;
+  /// Simulates the plan and keeps it if it is one of the best. Returns the memory that it takes, or nothing
+  /// if enough plans were looked at.
+  std::optional<std::int64_t> look(const Shape& shape) {
+    if (const auto known = seen_.find(shape); known != seen_.end()) return known->second;
+    if (!out_.is_exact && out_.looked_at >= max_looks_) return {};
     ++out_.looked_at;
     ShardedPlan plan = {
         .groups = groups_of(shape), .options = schedule_.options, .units = name_of(shape.unit)};
@@ -391,7 +484,9 @@ class Search {
     const Memory memory = memory_of(setting_, simulated, simulated.timeline);
     plan.peak_bytes = total(memory.peak.bytes);
     out_.has_activations = memory.peak.has_activations;
+    const std::int64_t peak = seen_[shape] = plan.peak_bytes;
     keep(shape, std::move(plan));
+    return peak;
   }
 
   /// Keeps the plan unless one that is known is as good in both; drops those that it beats.
@@ -442,11 +537,15 @@ class Search {
   std::int64_t max_looks_ = std::numeric_limits<std::int64_t>::max();
   MemoryFront out_;
   std::vector<std::pair<Shape, ShardedPlan>> front_;  // by growing memory
-  std::set<Shape> seen_;
-  std::optional<MemoryBound> bound_;        // of coarse units
-  std::optional<MemoryBound> layer_bound_;  // for its channel time alone
+  std::map<Shape, std::int64_t> seen_;                // with the memory that each takes
+  struct Relaxation {
+    MemoryBound bound;
+    std::vector<std::uint32_t> sizes;  ///< of its units
+  };
+  std::map<Unit, MemoryBound> bounds_;      // of coarse units and of layers
+  std::map<Unit, Relaxation> relaxations_;  // likewise, of runs of these if they are many
   double of_all_us_ = 0;
-  std::map<std::pair<Unit, std::int64_t>, double> bounds_us_;  // by units and memory
+  std::map<std::tuple<Unit, std::int64_t, std::int64_t>, double> bounds_us_;  // by units, memory, and steps
 };
 
 }  // namespace

@@ -9,6 +9,11 @@ const std::string& tensor_name(const Workload& workload, std::uint32_t gradient)
   return workload.profile->layers[at.layer].tensors[at.tensor].name;
 }
 
+const std::string& step_name(const Workload& workload, const BackwardStep& step) {
+  const core::ProfileLayer& layer = workload.profile->layers[step.layer];
+  return step.tensor == BackwardStep::kWholeLayer ? layer.name : layer.tensors[step.tensor].name;
+}
+
 std::string module_of(const Workload& workload, std::uint32_t gradient) {
   const std::string& name = tensor_name(workload, gradient);
   if (name == workload.profile->layers[workload.gradients[gradient].layer].name) return name;

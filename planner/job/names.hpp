@@ -11,6 +11,9 @@ namespace planner {
 
 const std::string& tensor_name(const Workload& workload, std::uint32_t gradient);
 
+/// A layer, or its tensor where backward takes one tensor after the other.
+const std::string& step_name(const Workload& workload, const BackwardStep& step);
+
 /// The module that owns a tensor: the tensor's name without its last part. In a profile of whole layers the
 /// only tensor has the layer's name, which then is the module.
 std::string module_of(const Workload& workload, std::uint32_t gradient);

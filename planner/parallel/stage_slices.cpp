@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "planner/job/names.hpp"
+#include "planner/run/slices.hpp"
 #include "sim/graph_algorithms.hpp"
 
 namespace planner {
@@ -85,9 +86,8 @@ class Namer {
   }
 
   const std::string& step_name(const StageTask& task) const {
-    const BackwardStep& step = part_of(task).workload.backward[static_cast<std::size_t>(task.item)];
-    if (step.tensor == BackwardStep::kWholeLayer) return layer_name(task, step.layer);
-    return part_of(task).workload.profile->layers[step.layer].tensors[step.tensor].name;
+    const Workload& workload = part_of(task).workload;
+    return planner::step_name(workload, workload.backward[static_cast<std::size_t>(task.item)]);
   }
 
   std::string group_name(std::string_view what, const StageTask& task) const {
@@ -105,9 +105,7 @@ class Namer {
     slice.arguments.emplace_back(
         "bytes",
         fmt::format("{:.0f}", transfer.wire_bytes(task.collective, payload_of(groups.workload, group))));
-    slice.arguments.emplace_back("tensors", fmt::to_string(group.end - group.begin));
-    slice.arguments.emplace_back("first", core::json_string(tensor_name(groups.workload, group.begin)));
-    slice.arguments.emplace_back("last", core::json_string(tensor_name(groups.workload, group.end - 1)));
+    add_tensors(groups.workload, group, slice);
   }
 
   const RanStages& ran_;

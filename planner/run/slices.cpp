@@ -22,7 +22,7 @@ class Namer {
       case Kind::forward: return "forward " + layers[label.item % layers.size()].name;
       case Kind::backward: {
         const std::vector<BackwardStep>& steps = setting_.workload.backward;
-        return "backward " + step_name(steps[label.item % steps.size()]);
+        return "backward " + step_name(setting_.workload, steps[label.item % steps.size()]);
       }
       case Kind::micro_batch_forward: return fmt::format("forward of micro-batch {}", label.item + 1);
       case Kind::micro_batch_backward: return fmt::format("backward of micro-batch {}", label.item + 1);
@@ -63,24 +63,13 @@ class Namer {
         "bytes", collective
                      ? fmt::format("{:.0f}", plan_.transfers[group.transfer].wire_bytes(*collective, payload))
                      : fmt::to_string(payload.bytes));
-    slice.arguments.emplace_back("tensors", fmt::to_string(group.end - group.begin));
-    slice.arguments.emplace_back("first", core::json_string(tensor_name(group.begin)));
-    slice.arguments.emplace_back("last", core::json_string(tensor_name(group.end - 1)));
+    add_tensors(setting_.workload, group, slice);
   }
 
  private:
   /// The group of a gather; gathers are numbered through micro-batches.
   std::uint32_t group_of(const TaskLabel& label) const {
     return label.item % static_cast<std::uint32_t>(plan_.groups.size());
-  }
-
-  const std::string& tensor_name(std::uint32_t gradient) const {
-    return planner::tensor_name(setting_.workload, gradient);
-  }
-
-  const std::string& step_name(const BackwardStep& step) const {
-    const core::ProfileLayer& layer = setting_.workload.profile->layers[step.layer];
-    return step.tensor == BackwardStep::kWholeLayer ? layer.name : layer.tensors[step.tensor].name;
   }
 
   std::string group_name(std::string_view what, std::uint32_t group) const {
@@ -127,6 +116,12 @@ std::string_view category(Kind kind) {
     case Kind::group_update: return "update";
   }
   return "";
+}
+
+void add_tensors(const Workload& workload, const Group& group, Slice& slice) {
+  slice.arguments.emplace_back("tensors", fmt::to_string(group.end - group.begin));
+  slice.arguments.emplace_back("first", core::json_string(tensor_name(workload, group.begin)));
+  slice.arguments.emplace_back("last", core::json_string(tensor_name(workload, group.end - 1)));
 }
 
 void add_slices(const Setting& setting, const Executable& executable, const sim::Timeline& timeline,

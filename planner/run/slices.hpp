@@ -22,4 +22,7 @@ void add_slices(const Setting& setting, const Executable& executable, const sim:
                 const std::string& process, std::vector<core::Track>& tracks,
                 std::vector<core::Slice>& slices);
 
+/// Adds how many tensors the group has, and the names of the first and the last one.
+void add_tensors(const Workload& workload, const Group& group, core::Slice& slice);
+
 }  // namespace planner

@@ -182,24 +182,35 @@ Scene random_scene(Random& random, std::uint32_t layers) {
           random.between(2, 8), conditions};
 }
 
-/// The time in microseconds that no plan of whole layers beats; none if nothing fits.
-std::optional<double> relaxed_us(const Scene& scene, std::int64_t memory, bool as_fsdp2 = false) {
+/// The time in microseconds that no plan of whole layers beats; none if nothing fits, or nothing that may be
+/// faster than this.
+std::optional<double> relaxed_us(const Scene& scene, std::int64_t memory, bool as_fsdp2 = false,
+                                 sim::Time below = sim::Time::max()) {
   Groups layers = layers_with_tensors(scene.setting.workload);
   std::reverse(layers.begin(), layers.end());
   const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp(as_fsdp2));
+  const MemoryBound bound(scene.setting, transfers.front(), layers,
+                          for_model(fsdp(as_fsdp2).options, scene.setting.workload));
   std::optional<double> out;
-  for (const RelaxedPlan& plan : MemoryBound(scene.setting, transfers.front(), layers,
-                                             for_model(fsdp(as_fsdp2).options, scene.setting.workload))
-                                     .best(memory))
-    if (!out || sim::to_us(plan.time) < *out) out = sim::to_us(plan.time);
+  for (const GathersAhead ahead : kGathersAhead) {
+    const std::optional<RelaxedPlan> plan = bound.best(memory, ahead, {.below = below}).value();
+    if (!plan) continue;
+    const double us = sim::to_us(plan->time);
+    out = std::min(out.value_or(us), us);
+    // with little work the time is no greater
+    for (const std::int64_t steps : {1, 30, 300})
+      if (const auto soon = bound.best(memory, ahead, {.steps = steps}))
+        CHECK(soon->value().time <= plan->time);
+  }
   return out;
 }
 
 TEST_CASE("memory bound: no plan of whole layers is faster with as little memory") {
-  for (std::uint32_t seed = 0; seed < support::seeds(400); ++seed) {
+  // of each thousand such jobs one or two keep groups that no forward layer that takes time has seen gathered
+  for (std::uint32_t seed = 0; seed < support::seeds(1000); ++seed) {
     CAPTURE(seed);
-    Random random(seed);
-    const Scene scene = random_scene(random, 1 + random.below(4));
+    Random random(2000 + seed);
+    const Scene scene = random_scene(random, 1 + random.below(6));
     std::map<std::int64_t, double> fastest;  // by memory
     const bool as_fsdp2 = seed % 2 == 1;
     for (const Point& point : all_points(scene, as_fsdp2)) {
@@ -210,6 +221,8 @@ TEST_CASE("memory bound: no plan of whole layers is faster with as little memory
       const std::optional<double> bound = relaxed_us(scene, bytes, as_fsdp2);
       REQUIRE(bound.has_value());
       CHECK(*bound <= us * (1 + 1e-9));
+      // nor is the fastest plan left out where only what may be faster than a slower one is asked for
+      CHECK(relaxed_us(scene, bytes, as_fsdp2, sim::from_us(us) + sim::from_us(0.001)).has_value());
     }
   }
 }
