@@ -103,7 +103,9 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
       keeps_last_(options.keeps_last_group),
       is_early_(options.gathers_early),
       keeps_parameters_(!options.reshard_after_backward),
-      is_steady_(!setting.conditions.overlap.slows()) {
+      is_steady_(!setting.conditions.overlap.slows()),
+      sends_behind_(options.scatters_in_flight != 0U),
+      awaits_scatters_(options.scatters_in_flight.value_or(2) < 2) {
   const Workload& workload = setting.workload;
   const Activations activations(setting);
   for (std::size_t layer = 0; layer < workload.forward.size(); ++layer)
@@ -184,7 +186,7 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
       if (end < units.size()) own.beside = last_kept_;
       own.gather = transfer.time(CollectiveKind::all_gather, payload);
       own.reduce = transfer.time(CollectiveKind::reduce_scatter, payload);
-      if (units_[end - 1].activations_after > 0 && options.scatters_in_flight != 0U)
+      if (units_[end - 1].activations_after > 0 && sends_behind_)
         own.after_backward = own.memory.sent + own.beside + units_[begin].before.share + accumulated(end) +
                              units_[end - 1].activations_after;
       const Unit& last = units_[end - 1];
@@ -300,7 +302,8 @@ class MemoryBound::Search {
                        .states = &states,
                        .begin = begin,
                        .is_kept = is_kept,
-                       .is_sent = bound_.is_steady_ ? own.reduce > since_ready : since_ready == Time::zero(),
+                       .is_sent = bound_.sends_behind_ && (bound_.is_steady_ ? own.reduce > since_ready
+                                                                             : since_ready == Time::zero()),
                        .share = unit(begin).before.share});
       }
     return out;
@@ -419,8 +422,9 @@ class MemoryBound::Search {
     if (!ahead_in_backward_ || !unit(end - 1).ends_in_time) return out;
     const Range& own = range(begin, end);
     const std::int64_t held = own.memory.gathered + own.beside + before.share;
-    if (bound_.is_steady_ && before.range->reduced < unit(end - 1).ready) {
-      // the reduce-scatter before began when this group did or earlier; after it the next group is gathered
+    if (bound_.is_steady_ && bound_.awaits_scatters_ && before.range->reduced < unit(end - 1).ready) {
+      // the reduce-scatter before began when this group did or earlier, and those before it have ended; after
+      // it the next group is gathered
       const std::size_t next = before.range->next_reduced;
       const std::int64_t most = std::max(before.range->then, next < end ? range(next, end).most_within : 0);
       out = memory_ - held - most -
@@ -428,8 +432,10 @@ class MemoryBound::Search {
     }
     const std::int64_t at_end =
         held + own.memory.gradients + unit(end - 1).activations_at_end + bound_.accumulated(end);
-    if (at_end + before.range->memory.sent <= memory_) return out;
-    if (bound_.is_steady_ && before.range->reduce > unit(end - 1).ready - unit(begin - 1).ready) return -1;
+    if (bound_.sends_behind_) {
+      if (at_end + before.range->memory.sent <= memory_) return out;
+      if (bound_.is_steady_ && before.range->reduce > unit(end - 1).ready - unit(begin - 1).ready) return -1;
+    }
     return std::min(out, memory_ - at_end);  // it is gathered by then, or the reduce-scatter has not ended
   }
 
@@ -506,7 +512,7 @@ class MemoryBound::Search {
 
 std::optional<std::optional<RelaxedPlan>> MemoryBound::best(std::int64_t memory, GathersAhead ahead,
                                                             const RelaxationLimits& limits) const {
-  // With fewer beginnings that are told apart times are still no more than any plan takes, but may be less.
+  // However few beginnings are told apart, times are no more than any plan takes; with few they may be less.
   constexpr std::int64_t kMaxStates = 4;
   constexpr std::int64_t kKept = 2;  // ways of keeping a group and the one before it
   const std::int64_t states = std::min(kMaxStates, limits.steps / (kKept * (neighbours(memory) + 1)));

@@ -120,8 +120,10 @@ class MemoryBound {
       false;               ///< whether it is then there in the last layer of forward that takes time
   bool is_early_ = false;  ///< whether backward may gather under the forward pass of its first group
   bool keeps_parameters_ =
-      false;                ///< from one micro-batch to the next, so that forward passes may gather nothing
-  bool is_steady_ = false;  ///< whether compute and channel do not slow each other down
+      false;                  ///< from one micro-batch to the next, so that forward passes may gather nothing
+  bool is_steady_ = false;    ///< whether compute and channel do not slow each other down
+  bool sends_behind_ = true;  ///< whether compute goes on while gradients are sent
+  bool awaits_scatters_ = false;  ///< whether at most one group's gradients are sent while others get ready
   std::int64_t between_passes_ = 0;  ///< activations, and gradients of earlier micro-batches
 };
 

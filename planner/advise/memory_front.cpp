@@ -192,6 +192,8 @@ class Search {
       improve(Unit::layer);
     }
     improve(Unit::tensor);
+    max_looks_ = std::numeric_limits<std::int64_t>::max();
+    settle();
   }
 
   /// The units themselves; if they are too many, runs of them that have about as many bytes each.
@@ -235,23 +237,36 @@ class Search {
       if (const auto channel = bound->second.least_channel_time(memory))
         at->second = std::max(at->second, sim::to_us(*channel));
       if (at->second * kNear < known_us)
-        at->second = std::max(at->second, relaxed_us(bound->second, known_us, memory, steps));
+        at->second = std::max(at->second, relaxed_us(unit, known_us, memory, steps));
     }
     assert(at->second <= known_us * (1 + 1e-9));
     return std::min(known_us, at->second);  // equal times may be rounded differently
   }
 
   /// The time of the fastest plan of the relaxation, or `known_us` if none is faster; 0 if that takes too
-  /// many steps.
-  static double relaxed_us(const MemoryBound& bound, double known_us, std::int64_t memory,
-                           std::int64_t steps) {
+  /// many steps. With the most steps it looks at the plans, too.
+  double relaxed_us(Unit unit, double known_us, std::int64_t memory, std::int64_t steps) {
     double out = known_us;
     for (const GathersAhead ahead : kGathersAhead) {
-      const auto found = bound.best(memory, ahead, {.below = sim::from_us(out), .steps = steps});
+      const auto found = bounds_.at(unit).best(memory, ahead, {.below = sim::from_us(out), .steps = steps});
       if (!found) return 0;
-      if (*found) out = std::min(out, sim::to_us((*found)->time));
+      if (!*found) continue;
+      out = std::min(out, sim::to_us((*found)->time));
+      if (steps == kMostSteps) look_at({unit, (*found)->units, 1, 1, (*found)->kept}, ahead);
     }
     return out;
+  }
+
+  /// Works out the bounds of the best plans, and looks at the plans that these come from while they are
+  /// better.
+  void settle() {
+    constexpr int kRounds = 3;
+    for (int round = 0; round < kRounds; ++round) {
+      const std::int64_t before = out_.looked_at;
+      for (const auto& [shape, plan] : std::vector(front_))
+        bound_us(shape.unit, plan.iteration_us, plan.peak_bytes, kMostSteps);
+      if (out_.looked_at == before) return;
+    }
   }
 
   /// Plans that are best if nothing but the relaxation counts, for caps from none to what the least plan
@@ -287,6 +302,11 @@ class Search {
       shape.units.push_back(0);
       for (std::uint32_t i = 0; i < runs; ++i) shape.units.back() += relaxation.sizes[run++];
     }
+    return look_at(std::move(shape), ahead);
+  }
+
+  /// Looks at a plan of the relaxation; returns what it takes at least.
+  std::optional<std::int64_t> look_at(Shape shape, GathersAhead ahead) {
     std::optional<std::int64_t> out;
     for (const std::uint32_t distance : {1U, 2U}) {
       shape.prefetch = ahead.in_forward ? distance : 0;
