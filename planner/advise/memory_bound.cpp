@@ -222,8 +222,8 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
 /// One way of gathering ahead, within one cap.
 class MemoryBound::Search {
  public:
-  Search(const MemoryBound& bound, std::int64_t memory, const RelaxationLimits& limits,
-         std::size_t max_states, GathersAhead ahead)
+  Search(const MemoryBound& bound, std::int64_t memory, RelaxationLimits& limits, std::size_t max_states,
+         GathersAhead ahead)
       : bound_(bound),
         memory_(memory - bound.lasting_),
         limits_(limits),
@@ -501,7 +501,7 @@ class MemoryBound::Search {
 
   const MemoryBound& bound_;
   std::int64_t memory_;  // without what lasts
-  RelaxationLimits limits_;
+  RelaxationLimits& limits_;
   std::size_t max_states_;
   bool ahead_;
   bool ahead_in_backward_;
@@ -511,7 +511,7 @@ class MemoryBound::Search {
 };
 
 std::optional<std::optional<RelaxedPlan>> MemoryBound::best(std::int64_t memory, GathersAhead ahead,
-                                                            const RelaxationLimits& limits) const {
+                                                            RelaxationLimits& limits) const {
   // However few beginnings are told apart, times are no more than any plan takes; with few they may be less.
   constexpr std::int64_t kMaxStates = 4;
   constexpr std::int64_t kKept = 2;  // ways of keeping a group and the one before it

@@ -45,9 +45,10 @@ class MemoryBound {
               const PipelineOptions& options);
 
   /// The best plan of this kind that takes no more than this memory as far as the relaxation knows, if one
-  /// that is fast enough fits. Nothing at all if that takes too many steps.
+  /// that is fast enough fits. Nothing at all if that takes too many steps; those that it takes are taken off
+  /// the limit.
   std::optional<std::optional<RelaxedPlan>> best(std::int64_t memory, GathersAhead ahead,
-                                                 const RelaxationLimits& limits = {}) const;
+                                                 RelaxationLimits& limits) const;
 
   /// What the channel of collectives is busy for in an iteration of any plan that takes no more than this
   /// memory, with what comes before and after it; found sooner than the best plans, and less. None if no plan

@@ -146,7 +146,7 @@ class Search {
     for (auto& [shape, plan] : front_) {
       plan.lower_bound_us = out_.is_exact && shape.unit != Unit::tensor
                                 ? plan.iteration_us
-                                : bound_us(shape.unit, plan.iteration_us, plan.peak_bytes, kMostSteps);
+                                : bound_us(shape.unit, plan.iteration_us, plan.peak_bytes, 0);
       out_.plans.push_back(std::move(plan));
     }
     choose_plan();
@@ -154,15 +154,16 @@ class Search {
   }
 
  private:
-  static constexpr std::size_t kAllOf = 6;                // units of which all plans are tried, 3456 with 6
-  static constexpr std::int64_t kMaxLooks = 600;          // at plans of the coarse units
-  static constexpr std::int64_t kMaxFineLooks = 200;      // more of them to improve plans of finer units
-  static constexpr std::size_t kMaxBounded = 500;         // units of which all ranges are priced
-  static constexpr std::int64_t kFewSteps = 200'000;      // of the relaxation, to tell which plans to change
-  static constexpr std::int64_t kManySteps = 400'000;     // likewise, to find plans
-  static constexpr std::int64_t kMostSteps = 16'000'000;  // likewise, for bounds that are printed
-  static constexpr double kNear = 1.01;                   // times a bound: not worth many steps
-  static constexpr std::size_t kMaxSearched = 64;         // units of which the relaxation makes plans
+  static constexpr std::size_t kAllOf = 6;                 // units of which all plans are tried, 3456 with 6
+  static constexpr std::int64_t kMaxLooks = 600;           // at plans of the coarse units
+  static constexpr std::int64_t kMaxFineLooks = 200;       // more of them to improve plans of finer units
+  static constexpr std::size_t kMaxBounded = 500;          // units of which all ranges are priced
+  static constexpr std::int64_t kFewSteps = 200'000;       // of the relaxation, to tell which plans to change
+  static constexpr std::int64_t kManySteps = 400'000;      // likewise, to find plans
+  static constexpr std::int64_t kMostSteps = 16'000'000;   // likewise, for bounds that are printed
+  static constexpr std::int64_t kStepsInAll = 60'000'000;  // likewise, for all bounds
+  static constexpr double kNear = 1.01;                    // times a bound: not worth many steps
+  static constexpr std::size_t kMaxSearched = 64;          // units of which the relaxation makes plans
 
   std::uint32_t unit_count(Unit unit) const { return static_cast<std::uint32_t>(units_.of(unit).size()); }
 
@@ -228,43 +229,62 @@ class Search {
     }
   }
 
+  /// What is known of plans of such units within this memory.
+  struct Bound {
+    double us = 0;
+    std::int64_t steps = 0;  ///< of the relaxation with which it was worked out
+  };
+
   /// No plan of such units within this memory is faster than this, as far as so many steps of the relaxation
   /// tell. A plan is known that takes `known_us`.
   double bound_us(Unit unit, double known_us, std::int64_t memory, std::int64_t steps) {
-    const auto [at, is_new] = bounds_us_.emplace(std::tuple{unit, memory, steps}, of_all_us_);
+    Bound& known = known_bounds_[{unit, memory}];
     const auto bound = bounds_.find(unit);
-    if (is_new && bound != bounds_.end()) {
-      if (const auto channel = bound->second.least_channel_time(memory))
-        at->second = std::max(at->second, sim::to_us(*channel));
-      if (at->second * kNear < known_us)
-        at->second = std::max(at->second, relaxed_us(unit, known_us, memory, steps));
+    if (known.us == 0) {
+      known.us = of_all_us_;
+      if (bound != bounds_.end())
+        if (const auto channel = bound->second.least_channel_time(memory))
+          known.us = std::max(known.us, sim::to_us(*channel));
     }
-    assert(at->second <= known_us * (1 + 1e-9));
-    return std::min(known_us, at->second);  // equal times may be rounded differently
+    if (bound != bounds_.end() && known.us * kNear < known_us && known.steps < steps) {
+      known.us = std::max(known.us, relaxed_us(unit, known_us, memory, steps));
+      known.steps = steps;
+    }
+    assert(known.us <= known_us * (1 + 1e-9));
+    return std::min(known_us, known.us);  // equal times may be rounded differently
   }
 
   /// The time of the fastest plan of the relaxation, or `known_us` if none is faster; 0 if that takes too
-  /// many steps. With the most steps it looks at the plans, too.
+  /// many steps. With many steps it looks at the plans, too.
   double relaxed_us(Unit unit, double known_us, std::int64_t memory, std::int64_t steps) {
     double out = known_us;
     for (const GathersAhead ahead : kGathersAhead) {
-      const auto found = bounds_.at(unit).best(memory, ahead, {.below = sim::from_us(out), .steps = steps});
+      RelaxationLimits limits = {.below = sim::from_us(out), .steps = steps};
+      const auto found = bounds_.at(unit).best(memory, ahead, limits);
+      if (steps > kFewSteps) steps_left_ -= steps - std::max<std::int64_t>(limits.steps, 0);
       if (!found) return 0;
       if (!*found) continue;
       out = std::min(out, sim::to_us((*found)->time));
-      if (steps == kMostSteps) look_at({unit, (*found)->units, 1, 1, (*found)->kept}, ahead);
+      if (steps > kFewSteps) look_at({unit, (*found)->units, 1, 1, (*found)->kept}, ahead);
     }
     return out;
   }
 
-  /// Works out the bounds of the best plans, and looks at the plans that these come from while they are
-  /// better.
+  /// Works out the bounds of the best plans in more steps, those that are farthest above theirs first, and
+  /// looks at the plans that these come from.
   void settle() {
     constexpr int kRounds = 3;
     for (int round = 0; round < kRounds; ++round) {
       const std::int64_t before = out_.looked_at;
-      for (const auto& [shape, plan] : std::vector(front_))
-        bound_us(shape.unit, plan.iteration_us, plan.peak_bytes, kMostSteps);
+      std::vector<std::pair<Shape, ShardedPlan>> plans = front_;
+      const auto above = [&](const auto& each) {
+        const ShardedPlan& plan = each.second;
+        return plan.iteration_us / bound_us(each.first.unit, plan.iteration_us, plan.peak_bytes, 0);
+      };
+      std::stable_sort(plans.begin(), plans.end(),
+                       [&](const auto& a, const auto& b) { return above(a) > above(b); });
+      for (const auto& [shape, plan] : plans)
+        bound_us(shape.unit, plan.iteration_us, plan.peak_bytes, std::min(kMostSteps, steps_left_));
       if (out_.looked_at == before) return;
     }
   }
@@ -294,7 +314,8 @@ class Search {
     sim::Time known = sim::Time::max();  // of the fastest plan within the cap
     for (const auto& [shape, plan] : front_)
       if (plan.peak_bytes <= cap) known = sim::from_us(plan.iteration_us);
-    const auto found = relaxation.bound.best(cap, ahead, {.below = known, .steps = steps});
+    RelaxationLimits limits = {.below = known, .steps = steps};
+    const auto found = relaxation.bound.best(cap, ahead, limits);
     if (!found || !*found) return {};
     Shape shape = {.unit = unit, .units = {}, .kept = (*found)->kept};
     std::size_t run = 0;
@@ -565,7 +586,8 @@ class Search {
   std::map<Unit, MemoryBound> bounds_;      // of coarse units and of layers
   std::map<Unit, Relaxation> relaxations_;  // likewise, of runs of these if they are many
   double of_all_us_ = 0;
-  std::map<std::tuple<Unit, std::int64_t, std::int64_t>, double> bounds_us_;  // by units, memory, and steps
+  std::map<std::pair<Unit, std::int64_t>, Bound> known_bounds_;  // by units and memory
+  std::int64_t steps_left_ = kStepsInAll;
 };
 
 }  // namespace

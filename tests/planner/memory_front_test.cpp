@@ -202,7 +202,9 @@ std::optional<double> relaxed_us(const Scene& scene, std::int64_t memory, const 
                           for_model(schedule.options, scene.setting.workload));
   std::optional<double> out;
   for (const GathersAhead ahead : kGathersAhead) {
-    const auto plan = bound.best(memory, ahead, limits);
+    RelaxationLimits left = limits;
+    const auto plan = bound.best(memory, ahead, left);
+    if (limits.steps > left.steps) CHECK(plan.has_value() == (left.steps >= 0));
     if (!plan) return 0;
     if (!*plan) continue;
     const double us = sim::to_us((*plan)->time);
