@@ -21,6 +21,7 @@ struct State {
   Time forward{};                         ///< of the passes of its layers, or all gathers if none runs ahead
   Time reduced{};                         ///< when its reduce-scatters have ended, since backward began
   Time reducing{};                        ///< all reduce-scatters
+  Time summed{};                          ///< when its all-reduces between groups of workers have ended
   Time gathering{};                       ///< all gathers of the backward pass
   Time delay{};                           ///< of compute by gathers in the backward pass
   std::int64_t before_last = 0;           ///< what the group before the last one gathers
@@ -31,14 +32,15 @@ struct State {
 
   bool beats(const State& other) const {
     return forward <= other.forward && reduced <= other.reduced && reducing <= other.reducing &&
-           gathering <= other.gathering && delay <= other.delay && before_last <= other.before_last &&
-           next_gathered >= other.next_gathered;
+           summed <= other.summed && gathering <= other.gathering && delay <= other.delay &&
+           before_last <= other.before_last && next_gathered >= other.next_gathered;
   }
   /// Is then as good as both.
   void join(const State& other) {
     forward = std::min(forward, other.forward);
     reduced = std::min(reduced, other.reduced);
     reducing = std::min(reducing, other.reducing);
+    summed = std::min(summed, other.summed);
     gathering = std::min(gathering, other.gathering);
     delay = std::min(delay, other.delay);
     before_last = std::min(before_last, other.before_last);
@@ -186,6 +188,7 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
       if (end < units.size()) own.beside = last_kept_;
       own.gather = transfer.time(CollectiveKind::all_gather, payload);
       own.reduce = transfer.time(CollectiveKind::reduce_scatter, payload);
+      if (transfer.is_replicated()) own.sum = transfer.time(CollectiveKind::all_reduce, payload);
       if (units_[end - 1].activations_after > 0 && sends_behind_)
         own.after_backward = own.memory.sent + own.beside + units_[begin].before.share + accumulated(end) +
                              units_[end - 1].activations_after;
@@ -361,6 +364,7 @@ class MemoryBound::Search {
     }
     state.reducing += own.reduce;
     state.reduced = std::max(state.reduced, unit(end - 1).ready + state.delay) + own.reduce;
+    state.summed = std::max(state.summed, state.reduced) + own.sum;
     if (iteration(state, end, is_kept) < limits_.below) keep(front(begin, end, is_kept), state, max_states_);
   }
 
@@ -444,10 +448,11 @@ class MemoryBound::Search {
     Time gathers{};
     Time gathers_for_backward{};
     Time reduces{};
+    Time sums{};
   };
 
   void find_rests() {
-    rests_.assign(count_ + 1, {Time::max(), Time::max(), Time::max()});
+    rests_.assign(count_ + 1, {Time::max(), Time::max(), Time::max(), Time::max()});
     rests_[count_] = {};
     for (std::size_t begin = count_; begin-- > 0;)
       for (std::size_t end = begin + 1; end <= count_; ++end) {
@@ -461,6 +466,7 @@ class MemoryBound::Search {
             std::min(least.gathers_for_backward,
                      (is_kept_last ? Time::zero() : own.gather) + rest.gathers_for_backward);
         least.reduces = std::min(least.reduces, own.reduce + rest.reduces);
+        least.sums = std::min(least.sums, own.sum + rest.sums);
       }
     // where nothing fits no state is ever asked
     for (Rest& rest : rests_)
@@ -477,8 +483,9 @@ class MemoryBound::Search {
     const Time forward =
         ahead_ ? std::max(workload.forward_total, gathers) : workload.forward_total + gathers;
     const Time gathering = state.gathering + (is_kept ? Time::zero() : rest.gathers_for_backward);
-    const Time backward = std::max({state.reduced + rest.reduces, gathering + state.reducing + rest.reduces,
-                                    workload.backward_total + state.delay});
+    const Time backward =
+        std::max({state.reduced + rest.reduces, state.summed + rest.sums,
+                  gathering + state.reducing + rest.reduces, workload.backward_total + state.delay});
     const Time earlier = ahead_in_backward_ ? std::max(workload.backward_total, gathering)
                                             : workload.backward_total + gathering;
     return extras.read + batches * forward + (batches - 1) * earlier + backward + extras.lars +

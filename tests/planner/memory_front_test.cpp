@@ -34,14 +34,16 @@ const Schedule& fsdp() {
   return plain;
 }
 
-/// One of several kinds, by number: plain or as FSDP2 does, with any number of reduce-scatters in flight.
-Schedule some_fsdp(std::uint32_t number) {
+/// One of several kinds, by number: plain or as FSDP2 does, with any number of reduce-scatters in flight, and
+/// of even numbers of workers some that are sharded in pairs.
+Schedule some_fsdp(std::uint32_t number, const Scene& scene) {
   Schedule out = fsdp();
   const bool as_fsdp2 = number % 2 == 1;
   out.options.pads_tensors = as_fsdp2;
   out.options.gathers_early = as_fsdp2;
   out.options.keeps_tied = as_fsdp2;
   if (number % 3 != 0) out.options.scatters_in_flight = number % 3 - 1;
+  if (number % 5 < 2 && scene.setting.costs.workers() % 2 == 0) out.options.shard_workers = 2;
   return out;
 }
 
@@ -131,7 +133,7 @@ TEST_CASE("memory front: of a small model it is that of all plans, and no plan b
     }
     const Scene scene(profile, pair_of(static_cast<double>(random.below(60)), 0.01), random.between(2, 8),
                       conditions);
-    const Schedule schedule = some_fsdp(seed);
+    const Schedule schedule = some_fsdp(seed, scene);
     const std::vector<Point> all = all_points(scene, schedule);
     const MemoryFront front = memory_front(scene.setting, schedule);
     CHECK(front.is_exact);
@@ -220,7 +222,7 @@ TEST_CASE("memory bound: no plan of whole layers is faster with as little memory
     Random random(2000 + seed);
     const Scene scene = random_scene(random, 1 + random.below(6));
     std::map<std::int64_t, double> fastest;  // by memory
-    const Schedule schedule = some_fsdp(seed);
+    const Schedule schedule = some_fsdp(seed, scene);
     for (const Point& point : all_points(scene, schedule)) {
       const auto [at, is_new] = fastest.emplace(point.bytes, point.us);
       if (!is_new) at->second = std::min(at->second, point.us);
@@ -334,7 +336,7 @@ TEST_CASE("memory front: no plan of whole layers is faster than the bounds of pl
     const Scene scene = random_scene(random, 1 + random.below(4));
     Groups layers = layers_with_tensors(scene.setting.workload);
     std::reverse(layers.begin(), layers.end());
-    const Schedule schedule = some_fsdp(seed);
+    const Schedule schedule = some_fsdp(seed, scene);
     const std::vector<TransferCost> transfers = make_transfers(scene.setting, schedule);
     const MemoryBound bound(scene.setting, transfers.front(), layers,
                             for_model(schedule.options, scene.setting.workload));
