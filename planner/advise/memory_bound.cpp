@@ -96,6 +96,163 @@ void keep(Front& front, const State& state, std::size_t max_states) {
 
 }  // namespace
 
+/// Fills in the units and their ranges.
+class MemoryBound::Builder {
+ public:
+  Builder(MemoryBound& out, const TransferCost& transfer, const Groups& units)
+      : out_(out),
+        workload_(out.setting_.workload),
+        transfer_(transfer),
+        units_(units),
+        activations_(out.setting_),
+        in_next_step_(in_next_steps(workload_, activations_)),
+        step_starts_({Time::zero()}),
+        first_step_(workload_.forward.size()) {
+    for (const BackwardStep& step : workload_.backward)
+      step_starts_.push_back(step_starts_.back() + step.duration);
+    for (auto step = static_cast<std::uint32_t>(workload_.backward.size()); step-- > 0;)
+      first_step_[workload_.backward[step].layer] = step;
+  }
+
+  void run() {
+    for (std::size_t i = 0; i < units_.size(); ++i) add_unit(i);
+    add_sums();
+    add_what_lasts();
+    for (std::size_t begin = 0; begin < units_.size(); ++begin) add_ranges(begin);
+  }
+
+ private:
+  bool takes_time(std::uint32_t step) const { return workload_.backward[step].duration > Time::zero(); }
+  std::int64_t activations_in(std::size_t step) const {
+    return activations_.until[workload_.backward[step].layer + 1];
+  }
+
+  void add_unit(std::size_t i) {
+    const Group& group = units_[i];
+    const Gradient& first = workload_.gradients[group.begin];
+    const Gradient& last = workload_.gradients[group.end - 1];
+    Unit& unit = out_.units_[i];
+    unit.starts = step_starts_[first_step_[first.layer]];
+    unit.ready = last.ready;
+    unit.forward_from = forward_from(workload_, last.layer);
+    unit.forward_after = forward_from(workload_, first.layer + 1);
+    unit.activations_in_forward = activations_.until[first.layer + 1];
+    unit.ends_in_time = takes_time(last.backward_step);
+    unit.activations_at_end =
+        unit.ends_in_time ? activations_.until[last.layer + 1] : activations_.kept[last.layer];
+    unit.is_forward_in_time = workload_.forward[first.layer] > Time::zero();
+    unit.begins_in_time = takes_time(first.backward_step);
+    unit.activations = in_next_step_[first.layer];
+    for (std::uint32_t gradient = group.begin; gradient < group.end; ++gradient) {
+      const Gradient& yielded = workload_.gradients[gradient];
+      if (!takes_time(yielded.backward_step)) continue;
+      const std::int64_t so_far =
+          group_memory(out_.setting_, transfer_, {.begin = group.begin, .end = gradient + 1}).gradients;
+      if (yielded.backward_step == first.backward_step) unit.first_gradients = so_far;
+      unit.within = std::max(unit.within, so_far + activations_.until[yielded.layer + 1]);
+      unit.activations_within = std::max(unit.activations_within, activations_.until[yielded.layer + 1]);
+    }
+    const auto next_unit = i + 1 < units_.size() ? first_step_[workload_.gradients[units_[i + 1].begin].layer]
+                                                 : static_cast<std::uint32_t>(workload_.backward.size());
+    for (std::uint32_t step = last.backward_step + 1; step < next_unit; ++step)
+      if (takes_time(step)) {
+        unit.activations_after = activations_in(step);
+        break;
+      }
+  }
+
+  /// What the units before each one take.
+  void add_sums() {
+    const auto profile_bytes = core::bytes_per_element(workload_.profile->dtype);
+    const std::int64_t parameter_bytes = core::bytes_per_element(
+        out_.setting_.conditions.data_types.parameters.value_or(workload_.profile->dtype));
+    GroupMemory before;
+    for (std::size_t i = 0; i < out_.units_.size(); ++i) {
+      const bool is_end = i == units_.size();
+      const std::uint32_t begin = is_end ? workload_.gradient_count() : units_[i].begin;
+      before.share = transfer_.padded_bytes(payload_between(workload_, 0, begin)) / profile_bytes /
+                     transfer_.workers() * parameter_bytes;
+      out_.units_[i].before = before;
+      if (is_end) break;
+      const GroupMemory own = group_memory(out_.setting_, transfer_, units_[i]);
+      before.gathered += own.gathered;
+      before.gradients += own.gradients;
+    }
+  }
+
+  void add_what_lasts() {
+    const std::int64_t elements =
+        transfer_.padded_bytes(payload_of_all(workload_)) / core::bytes_per_element(workload_.profile->dtype);
+    out_.lasting_ = lasting_bytes(out_.setting_, (elements + transfer_.workers() - 1) / transfer_.workers());
+    for (std::size_t layer = 0; layer < workload_.forward.size(); ++layer)
+      if (workload_.forward[layer] > Time::zero()) out_.between_passes_ = activations_.until[layer + 1];
+    out_.between_passes_ += out_.accumulated(0);
+    if (!out_.keeps_last_) return;
+    out_.last_kept_ = group_memory(out_.setting_, transfer_, units_.back()).gathered;
+    out_.keeps_last_between_ = out_.units_[units_.size() - 1].forward_from > Time::zero();
+    if (out_.keeps_last_between_) out_.least_memory_ = out_.lasting_ + out_.between_passes_ + out_.last_kept_;
+  }
+
+  void add_ranges(std::size_t begin) {
+    std::int64_t most_within = 0;
+    bool takes_time = false;
+    for (std::size_t end = begin + 1; end <= units_.size(); ++end) {
+      const Payload payload = payload_between(workload_, units_[begin].begin, units_[end - 1].end);
+      Range& own = out_.ranges_[begin * units_.size() + end - 1];
+      own.memory =
+          group_memory(out_.setting_, transfer_, {.begin = units_[begin].begin, .end = units_[end - 1].end});
+      own.gather = transfer_.time(CollectiveKind::all_gather, payload);
+      own.reduce = transfer_.time(CollectiveKind::reduce_scatter, payload);
+      if (transfer_.is_replicated()) own.sum = transfer_.time(CollectiveKind::all_reduce, payload);
+      if (end < units_.size()) own.beside = out_.last_kept_;
+      const Unit& last = out_.units_[end - 1];
+      if (last.within > 0)
+        most_within = std::max(
+            most_within, out_.accumulates_ ? last.activations_within : last.before.gradients + last.within);
+      own.most_within = most_within;
+      takes_time = takes_time || last.within > 0;
+      add_memory(own, begin, end, takes_time);
+      if (end < units_.size()) add_reduced(own, end);
+    }
+    out_.least_memory_ =
+        std::max(out_.least_memory_, out_.lasting_ + out_.range(begin, begin + 1).in_backward);
+  }
+
+  void add_memory(Range& own, std::size_t begin, std::size_t end, bool takes_time) const {
+    const Unit& first = out_.units_[begin];
+    const std::int64_t held = own.beside + first.before.share;
+    if (takes_time)
+      own.in_backward = held + own.memory.gathered +
+                        // with several micro-batches all gradients are there from the first one on
+                        (out_.accumulates_ ? out_.accumulated(begin) + first.activations
+                                           : own.most_within - first.before.gradients);
+    const std::int64_t after = out_.units_[end - 1].activations_after;
+    if (after > 0 && out_.sends_behind_)
+      own.after_backward = held + own.memory.sent + out_.accumulated(end) + after;
+  }
+
+  void add_reduced(Range& own, std::size_t end) const {
+    own.reduced = out_.units_[end].starts + own.reduce;
+    const auto later = [&](const Unit& unit) { return unit.starts >= own.reduced; };
+    const auto first = out_.units_.begin() + static_cast<std::ptrdiff_t>(end);
+    own.next_reduced =
+        static_cast<std::size_t>(std::find_if(first, out_.units_.end() - 1, later) - out_.units_.begin());
+    const auto step = std::upper_bound(step_starts_.begin(), step_starts_.end(), own.reduced) - 1;
+    if (step + 1 == step_starts_.end()) return;
+    own.then = activations_in(static_cast<std::size_t>(step - step_starts_.begin()));
+    if (!out_.accumulates_) own.then += out_.units_[std::max(own.next_reduced, end + 1) - 1].before.gradients;
+  }
+
+  MemoryBound& out_;
+  const Workload& workload_;
+  const TransferCost& transfer_;
+  const Groups& units_;
+  Activations activations_;
+  std::vector<std::int64_t> in_next_step_;
+  std::vector<Time> step_starts_;
+  std::vector<std::uint32_t> first_step_;  // by layer
+};
+
 MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, const Groups& units,
                          const PipelineOptions& options)
     : setting_(setting),
@@ -108,118 +265,7 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
       is_steady_(!setting.conditions.overlap.slows()),
       sends_behind_(options.scatters_in_flight != 0U),
       awaits_scatters_(options.scatters_in_flight.value_or(2) < 2) {
-  const Workload& workload = setting.workload;
-  const Activations activations(setting);
-  for (std::size_t layer = 0; layer < workload.forward.size(); ++layer)
-    if (workload.forward[layer] > Time::zero()) between_passes_ = activations.until[layer + 1];
-  std::vector<Time> step_starts = {Time::zero()};
-  std::vector<std::uint32_t> first_step(workload.forward.size());
-  for (const BackwardStep& step : workload.backward)
-    step_starts.push_back(step_starts.back() + step.duration);
-  for (auto step = static_cast<std::uint32_t>(workload.backward.size()); step-- > 0;)
-    first_step[workload.backward[step].layer] = step;
-  const std::vector<std::int64_t> in_next_step = in_next_steps(workload, activations);
-
-  GroupMemory before;
-  for (std::size_t i = 0; i < units.size(); ++i) {
-    const Group& group = units[i];
-    const Gradient& first = workload.gradients[group.begin];
-    const Gradient& last = workload.gradients[group.end - 1];
-    Unit& unit = units_[i];
-    unit.starts = step_starts[first_step[first.layer]];
-    unit.ready = last.ready;
-    unit.forward_from = forward_from(workload, last.layer);
-    unit.forward_after = forward_from(workload, first.layer + 1);
-    unit.activations_in_forward = activations.until[first.layer + 1];
-    unit.ends_in_time = workload.backward[last.backward_step].duration > Time::zero();
-    unit.activations_at_end =
-        unit.ends_in_time ? activations.until[last.layer + 1] : activations.kept[last.layer];
-    const std::uint32_t next_unit =
-        i + 1 < units.size() ? first_step[workload.gradients[units[i + 1].begin].layer] : UINT32_MAX;
-    for (std::uint32_t step = last.backward_step + 1;
-         step < std::min<std::size_t>(next_unit, workload.backward.size()); ++step)
-      if (workload.backward[step].duration > Time::zero()) {
-        unit.activations_after = activations.until[workload.backward[step].layer + 1];
-        break;
-      }
-    unit.is_forward_in_time = workload.forward[first.layer] > Time::zero();
-    unit.begins_in_time = workload.backward[first.backward_step].duration > Time::zero();
-    unit.activations = in_next_step[first.layer];
-    unit.before = before;
-    for (std::uint32_t gradient = group.begin; gradient < group.end; ++gradient) {
-      const Group so_far = {.begin = group.begin, .end = gradient + 1};
-      const std::int64_t gradients = group_memory(setting, transfer, so_far).gradients;
-      const Gradient& yielded = workload.gradients[gradient];
-      if (workload.backward[yielded.backward_step].duration == Time::zero()) continue;
-      if (yielded.backward_step == first.backward_step) unit.first_gradients = gradients;
-      unit.within = std::max(unit.within, gradients + activations.until[yielded.layer + 1]);
-      unit.activations_within = std::max(unit.activations_within, activations.until[yielded.layer + 1]);
-    }
-    const GroupMemory own = group_memory(setting, transfer, group);
-    before.gathered += own.gathered;
-    before.gradients += own.gradients;
-  }
-  units_.back().before = before;
-  const auto profile_bytes = core::bytes_per_element(workload.profile->dtype);
-  const std::int64_t elements = transfer.padded_bytes(payload_of_all(workload)) / profile_bytes;
-  lasting_ = lasting_bytes(setting, (elements + transfer.workers() - 1) / transfer.workers());
-  const std::int64_t parameter_bytes =
-      core::bytes_per_element(setting.conditions.data_types.parameters.value_or(workload.profile->dtype));
-  for (std::size_t i = 0; i < units_.size(); ++i) {
-    const std::uint32_t begin = i < units.size() ? units[i].begin : workload.gradient_count();
-    units_[i].before.share = transfer.padded_bytes(payload_between(workload, 0, begin)) / profile_bytes /
-                             transfer.workers() * parameter_bytes;
-  }
-
-  if (accumulates_) between_passes_ += units_.back().before.gradients;
-  if (keeps_last_) {
-    last_kept_ = group_memory(setting, transfer, units.back()).gathered;
-    keeps_last_between_ = units_[units.size() - 1].forward_from > Time::zero();
-    if (keeps_last_between_) least_memory_ = lasting_ + between_passes_ + last_kept_;
-  }
-  for (std::size_t begin = 0; begin < units.size(); ++begin) {
-    std::int64_t within = 0;
-    std::int64_t most_within = 0;
-    for (std::size_t end = begin + 1; end <= units.size(); ++end) {
-      const Group group = {.begin = units[begin].begin, .end = units[end - 1].end};
-      const Payload payload = payload_of(workload, group);
-      Range& own = ranges_[begin * units.size() + end - 1];
-      own.memory = group_memory(setting, transfer, group);
-      if (end < units.size()) own.beside = last_kept_;
-      own.gather = transfer.time(CollectiveKind::all_gather, payload);
-      own.reduce = transfer.time(CollectiveKind::reduce_scatter, payload);
-      if (transfer.is_replicated()) own.sum = transfer.time(CollectiveKind::all_reduce, payload);
-      if (units_[end - 1].activations_after > 0 && sends_behind_)
-        own.after_backward = own.memory.sent + own.beside + units_[begin].before.share + accumulated(end) +
-                             units_[end - 1].activations_after;
-      const Unit& last = units_[end - 1];
-      if (last.within > 0)
-        most_within = std::max(most_within,
-                               accumulates_ ? last.activations_within : last.before.gradients + last.within);
-      own.most_within = most_within;
-      if (end < units.size()) {
-        own.reduced = units_[end].starts + own.reduce;
-        const auto later = [&](const Unit& unit) { return unit.starts >= own.reduced; };
-        own.next_reduced = static_cast<std::size_t>(
-            std::find_if(units_.begin() + static_cast<std::ptrdiff_t>(end), units_.end() - 1, later) -
-            units_.begin());
-        const auto step = std::upper_bound(step_starts.begin(), step_starts.end(), own.reduced) - 1;
-        if (step + 1 != step_starts.end())
-          own.then =
-              activations
-                  .until[workload.backward[static_cast<std::size_t>(step - step_starts.begin())].layer + 1] +
-              (accumulates_ ? 0
-                            : units_[own.next_reduced > end ? own.next_reduced - 1 : end].before.gradients);
-      }
-      const std::int64_t so_far = units_[end - 1].before.gradients - units_[begin].before.gradients;
-      if (units_[end - 1].within > 0) within = std::max(within, so_far + units_[end - 1].within);
-      if (within == 0) continue;  // its backward pass takes no time
-      // with several micro-batches all gradients are there from the first one on
-      own.in_backward = own.memory.gathered + own.beside + units_[begin].before.share +
-                        (accumulates_ ? accumulated(begin) + units_[begin].activations : within);
-    }
-    least_memory_ = std::max(least_memory_, lasting_ + range(begin, begin + 1).in_backward);
-  }
+  Builder(*this, transfer, units).run();
 }
 
 /// One way of gathering ahead, within one cap.

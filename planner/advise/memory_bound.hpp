@@ -98,6 +98,7 @@ class MemoryBound {
     std::size_t next_reduced = 0;
     std::int64_t then = 0;
   };
+  class Builder;
   class Search;
   /// The pairs of groups that follow each other, each of which fits by itself.
   std::int64_t neighbours(std::int64_t memory) const;
