@@ -12,6 +12,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -129,6 +130,15 @@ bool is_killed(const std::string& status) {
   return false;
 }
 
+/// A file of a process under /proc; empty if the process ends meanwhile.
+std::string of_process(const std::filesystem::path& path) {
+  try {
+    return support::contents(path);
+  } catch (const std::system_error&) {
+    return "";
+  }
+}
+
 /// The processes that have this in their environment and are not killed yet.
 std::set<std::string> left_with(const std::string& variable) {
   std::set<std::string> left;
@@ -136,8 +146,8 @@ std::set<std::string> left_with(const std::string& variable) {
     const std::string number = entry.path().filename();
     if (number.find_first_not_of("0123456789") != std::string::npos || number == std::to_string(::getpid()))
       continue;
-    const std::string environment = '\0' + support::contents(entry.path() / "environ");
-    const std::string status = support::contents(entry.path() / "status");
+    const std::string environment = '\0' + of_process(entry.path() / "environ");
+    const std::string status = of_process(entry.path() / "status");
     if (environment.find('\0' + variable + '\0') != std::string::npos && !is_killed(status))
       left.insert(number);
   }
