@@ -72,7 +72,7 @@ class MemoryBound {
     std::int64_t activations = 0;         ///< in the first step from there on that takes time
     std::int64_t activations_in_forward = 0;  ///< kept when its forward pass ends
     std::int64_t activations_at_end = 0;      ///< in the step of its last gradient
-    /// In the next step after that that takes time, unless the next unit begins before; 0 if there is none.
+    /// What activations take in the next step that takes time; 0 if there is none before the next unit.
     std::int64_t activations_after = 0;
     bool ends_in_time = false;        ///< whether that step takes time
     bool is_forward_in_time = false;  ///< whether the forward pass of its last layer does
@@ -86,17 +86,16 @@ class MemoryBound {
     std::int64_t beside = 0;  ///< what the last group gathers at least, if it is another one and kept
     /// What its backward pass takes at least, without what lasts; 0 if that pass takes no time.
     std::int64_t in_backward = 0;
-    /// Likewise the step after it, if nothing is gathered for that and its reduce-scatter has not ended; 0 if
-    /// there is none.
+    /// What the step after its backward pass takes at least, without what lasts: its reduce-scatter has not
+    /// ended then. 0 if something is gathered for that step, or if no step follows that takes time.
     std::int64_t after_backward = 0;
     /// The most that gradients since the first unit, and activations, take in its steps.
     std::int64_t most_within = 0;
-    /// When its reduce-scatter has ended if it begins with the next group; since backward began. The first
-    /// unit that begins then or later, and what gradients since the first unit and activations take then at
-    /// least.
+    /// When its reduce-scatter ends, counted from the beginning of backward, if it begins with the next
+    /// group.
     sim::Time reduced{};
-    std::size_t next_reduced = 0;
-    std::int64_t then = 0;
+    std::size_t next_reduced = 0;  ///< the first unit that begins at that time or later
+    std::int64_t then = 0;  ///< what gradients since the first unit, and activations, take then at least
   };
   class Builder;
   class Search;

@@ -229,9 +229,9 @@ class Search {
     }
   }
 
-  /// What is known of plans of such units within this memory.
+  /// A time that no plan of some units beats within some memory.
   struct Bound {
-    double us = 0;
+    double us = 0;           ///< 0 if it was not worked out yet
     std::int64_t steps = 0;  ///< of the relaxation with which it was worked out
   };
 
