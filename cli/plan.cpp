@@ -148,22 +148,28 @@ void memory_front(const Options& options, const scenarios::Scenario& scenario,
   print_for_people(planner::memory_front_text(found.front));
 }
 
-/// Prints the plans of all parts of a job with the key parallel, or what a framework makes of them; --output
-/// writes the plans.
+/// Prints the plans of all parts of a job with the key parallel, also explained, or what a framework makes of
+/// them; --output writes the plans.
 void plan_parts(const Options& options, const scenarios::Scenario& scenario,
                 const planner::Schedule& schedule) {
   StepLine line;
   line.count_seconds();
   line.next("the plans of all parts");
-  const scenarios::DividedPlan found =
-      scenarios::divided_plan(scenario, chosen_workers(options, scenario), schedule, options.emit);
+  const scenarios::DividedPlan found = scenarios::divided_plan(
+      scenario, chosen_workers(options, scenario), schedule,
+      {.emit = options.emit,
+       .explain = options.explain,
+       .progress = [&](std::size_t total, const std::string& what) { line.next(total, what); }});
   line.end();
   if (!options.output.empty()) core::write_file(options.output, scenarios::divided_plan_json(found));
   print_warnings(found.warnings);
   if (found.emission)
     return options.json ? print(core::json_text(found.emission->json)) : print_script(found.emission->text);
-  if (options.json) return print(scenarios::divided_plan_json(found));
-  print_for_people(scenarios::divided_plan_text(found));
+  if (options.json)
+    return print(found.explanation ? scenarios::stage_explanation_json(*found.explanation)
+                                   : scenarios::divided_plan_json(found));
+  print_for_people(scenarios::divided_plan_text(found) +
+                   (found.explanation ? '\n' + scenarios::stage_explanation_text(*found.explanation) : ""));
 }
 
 /// The options of a scenario's schedule are easily taken for chosen where only the beginning of its name is
@@ -181,8 +187,7 @@ void warn_of_longer_names(const std::string& given, const scenarios::Scenario& s
 }
 
 void plan(const Options& options) {
-  const bool takes_parallel =
-      options.target.empty() && !options.explain && !options.consider && !options.memory_front;
+  const bool takes_parallel = options.target.empty() && !options.consider && !options.memory_front;
   const scenarios::Scenario scenario =
       scenarios::read_scenario(load_scenario(options.scenario), takes_parallel);
   const planner::Schedule schedule = options.memory_front && !options.has_schedule

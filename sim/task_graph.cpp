@@ -18,6 +18,14 @@ namespace {
 
 }  // namespace
 
+TaskGraph TaskGraph::with_free(const std::vector<bool>& is_free) const {
+  assert(is_free.size() == tasks_.size());
+  TaskGraph out = *this;
+  for (std::size_t task = 0; task < tasks_.size(); ++task)
+    if (is_free[task]) out.tasks_[task].duration = Time::zero();
+  return out;
+}
+
 StreamId TaskGraphBuilder::add_stream(std::string name) {
   graph_.streams_.push_back(std::move(name));
   return StreamId{static_cast<std::uint32_t>(graph_.streams_.size() - 1)};

@@ -63,6 +63,9 @@ class TaskGraph {
   std::span<const std::pair<TaskId, std::int64_t>> sizes() const { return sizes_; }
   std::size_t dependency_count() const { return targets_.size(); }
 
+  /// The same graph in which these tasks take no time; `is_free` by task.
+  TaskGraph with_free(const std::vector<bool>& is_free) const;
+
   /// The tasks that wait for this one.
   std::span<const TaskId> successors(TaskId task) const {
     const std::size_t begin = row_starts_[index(task)];

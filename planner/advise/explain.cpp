@@ -84,33 +84,34 @@ Time exposed(const Span& span, const std::vector<Span>& computing) {
 // ---- what would happen
 
 /// The iteration time if two neighbouring groups are merged, with the better of their transfers.
-double merged_us(const FusionRequest& request, const Groups& groups, std::size_t g) {
-  double best = 0;
+std::optional<double> merged_us(const Groups& groups, std::size_t g, const IterationOf& iteration_of) {
+  std::optional<double> best;
   for (const std::size_t keeps : {g, g + 1}) {
+    if (keeps != g && groups[keeps].transfer == groups[g].transfer) break;
     Groups other = groups;
     other[g] = {.begin = groups[g].begin,
                 .end = groups[g + 1].end,
                 .tick = groups[g + 1].tick,
                 .transfer = groups[keeps].transfer};
     other.erase(other.begin() + static_cast<std::ptrdiff_t>(g) + 1);
-    const double us = iteration_us(request, other);
-    best = keeps == g ? us : std::min(best, us);
+    const std::optional<double> us = iteration_of(other);
+    if (us && (!best || *us < *best)) best = us;
   }
   return best;
 }
 
-void add_split(const FusionRequest& request, const Groups& groups, std::size_t g, double planned_us,
-               GroupReason& reason) {
+void add_split(const Workload& workload, const Groups& groups, std::size_t g, double planned_us,
+               const IterationOf& iteration_of, GroupReason& reason) {
   for (std::uint32_t cut = groups[g].begin + 1; cut < groups[g].end; ++cut) {
     Groups other = groups;
     other[g].end = cut;
     Group rest = groups[g];
     rest.begin = cut;
     other.insert(other.begin() + static_cast<std::ptrdiff_t>(g) + 1, rest);
-    const double costs_us = iteration_us(request, other) - planned_us;
-    if (reason.splitting_costs_us && costs_us >= *reason.splitting_costs_us) continue;
-    reason.splitting_costs_us = costs_us;
-    reason.split_after = tensor_name(request.workload, cut - 1);
+    const std::optional<double> us = iteration_of(other);
+    if (!us || (reason.splitting_costs_us && *us - planned_us >= *reason.splitting_costs_us)) continue;
+    reason.splitting_costs_us = *us - planned_us;
+    reason.split_after = tensor_name(workload, cut - 1);
   }
 }
 
@@ -139,9 +140,9 @@ std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& re
       for (const Span& span : seen.collectives[g])
         reason.exposed_us += sim::to_us(exposed(span, seen.computing));
     }
-    if (g + 1 < simulated.groups.size())
-      reason.merging_costs_us = merged_us(request, simulated.groups, g) - planned_us;
-    add_split(request, simulated.groups, g, planned_us, reason);
+    add_boundary_costs(
+        request.workload, simulated.groups, g, planned_us,
+        [&](const Groups& other) { return iteration_us(request, other); }, reason);
     out.push_back(std::move(reason));
   }
   return out;
@@ -153,16 +154,8 @@ struct Inputs {
   core::Network network;
 };
 
-/// The schedule with its fusion replaced by the exact one.
-Schedule best_of(const Schedule& schedule) {
-  Schedule best = schedule;
-  best.fusion = read_fusion(core::Field::parse(R"("optimal")", "explain"));
-  best.fusion.choices = schedule.fusion.choices;
-  return best;
-}
-
 double best_us(const Setting& setting, const Schedule& schedule) {
-  const Schedule best = best_of(schedule);
+  const Schedule best = with_optimal_fusion(schedule);
   const FusionRequest request = request_of(setting, best);
   return iteration_us(request, request.model().optimal({}).groups);
 }
@@ -360,6 +353,21 @@ void add_compressors(const Setting& setting, const Schedule& schedule,
 }
 
 }  // namespace
+
+Schedule with_optimal_fusion(const Schedule& schedule) {
+  Schedule best = schedule;
+  best.fusion = read_fusion(core::Field::parse(R"("optimal")", "explain"));
+  best.fusion.choices = schedule.fusion.choices;
+  return best;
+}
+
+void add_boundary_costs(const Workload& workload, const Groups& groups, std::size_t group, double planned_us,
+                        const IterationOf& iteration_of, GroupReason& reason) {
+  if (group + 1 < groups.size())
+    if (const std::optional<double> us = merged_us(groups, group, iteration_of))
+      reason.merging_costs_us = *us - planned_us;
+  add_split(workload, groups, group, planned_us, iteration_of, reason);
+}
 
 Explanation explain(const Setting& setting, const Schedule& schedule, const Run& run,
                     const std::function<void(std::size_t total, const std::string& what)>& progress) {

@@ -8,7 +8,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "planner/run/predict.hpp"
 
@@ -22,7 +25,8 @@ struct GroupReason {
                            ///< from the start of backward
   double start_us = 0;     ///< start of its first collective
   double end_us = 0;
-  /// The cause of the start time: `gradients`, `channel` (the previous collective), or `tick`.
+  /// The cause of the start time: `gradients`, `channel` (the previous collective), `tick`, or `pass` (a pass
+  /// of a pipeline stage, after which collectives are issued).
   std::string waited_for;
   double exposed_us = 0;                     ///< time that its collectives run while the slowest worker's
                                              ///< compute is idle
@@ -72,7 +76,23 @@ struct Explanation {
 Explanation explain(const Setting& setting, const Schedule& schedule, const Run& run,
                     const std::function<void(std::size_t total, const std::string& what)>& progress = {});
 
+/// The schedule with its fusion replaced by the exact one.
+Schedule with_optimal_fusion(const Schedule& schedule);
+
+/// The iteration time with other groups; none if there can be no such groups.
+using IterationOf = std::function<std::optional<double>(const Groups&)>;
+
+/// Adds to the reason what merging the group with the next one costs, and splitting it.
+void add_boundary_costs(const Workload& workload, const Groups& groups, std::size_t group, double planned_us,
+                        const IterationOf& iteration_of, GroupReason& reason);
+
 std::string explanation_text(const Explanation& explanation);
 std::string explanation_json(const Explanation& explanation);
+/// Formats "+1.234", "-0.001" or "nothing", in ms.
+std::string change_text(double us);
+/// A table of the rows, whose names end with the suffix.
+std::string what_ifs_text(const std::vector<WhatIf>& rows, std::string_view suffix);
+nlohmann::ordered_json group_reason_json(const GroupReason& reason);
+nlohmann::ordered_json what_ifs_json(const std::vector<WhatIf>& rows);
 
 }  // namespace planner

@@ -15,11 +15,10 @@ using nlohmann::ordered_json;
 
 std::string ms(double us) { return fmt::format("{:.3f} ms", us / 1e3); }
 
-/// Formats "+1.234 ms", "-0.001 ms" or "nothing".
+/// With the unit.
 std::string change(double us) {
-  constexpr double kNothing = 5e-7;  // less than a picosecond
-  if (us > -kNothing && us < kNothing) return "nothing";
-  return fmt::format("{:+.3f} ms", us / 1e3);
+  const std::string out = change_text(us);
+  return out == "nothing" ? out : out + " ms";
 }
 
 std::string group_text(std::size_t number, const GroupReason& group) {
@@ -38,14 +37,6 @@ std::string group_text(std::size_t number, const GroupReason& group) {
   return out;
 }
 
-std::string what_ifs_text(const std::vector<WhatIf>& all, std::string_view suffix) {
-  std::vector<std::vector<std::string>> rows = {{"", "this plan", "the best plan", "this one loses"}};
-  for (const WhatIf& each : all)
-    rows.push_back({fmt::format("  {}{}", each.change, suffix), ms(each.this_plan_us), ms(each.best_plan_us),
-                    fmt::format("{:.2f} %", 100 * (each.this_plan_us / each.best_plan_us - 1))});
-  return core::aligned(rows, {0});
-}
-
 std::string compressor_text(const Explanation& all, const CompressorOutlook& outlook) {
   std::string out = fmt::format("  {:<10} {:>14}: ", outlook.name, ms(outlook.iteration_us));
   out += outlook.iteration_us < all.best_uncompressed_us
@@ -60,6 +51,22 @@ std::string compressor_text(const Explanation& all, const CompressorOutlook& out
   return out + '\n';
 }
 
+}  // namespace
+
+std::string change_text(double us) {
+  constexpr double kNothing = 5e-7;  // less than a picosecond
+  if (us > -kNothing && us < kNothing) return "nothing";
+  return fmt::format("{:+.3f}", us / 1e3);
+}
+
+std::string what_ifs_text(const std::vector<WhatIf>& all, std::string_view suffix) {
+  std::vector<std::vector<std::string>> rows = {{"", "this plan", "the best plan", "this one loses"}};
+  for (const WhatIf& each : all)
+    rows.push_back({fmt::format("  {}{}", each.change, suffix), ms(each.this_plan_us), ms(each.best_plan_us),
+                    fmt::format("{:.2f} %", 100 * (each.this_plan_us / each.best_plan_us - 1))});
+  return core::aligned(rows, {0});
+}
+
 ordered_json what_ifs_json(const std::vector<WhatIf>& rows) {
   ordered_json out = ordered_json::array();
   for (const WhatIf& row : rows)
@@ -68,7 +75,7 @@ ordered_json what_ifs_json(const std::vector<WhatIf>& rows) {
   return out;
 }
 
-ordered_json group_json(const GroupReason& group) {
+ordered_json group_reason_json(const GroupReason& group) {
   ordered_json out = {
       {"first_tensor", group.first_tensor}, {"last_tensor", group.last_tensor}, {"bytes", group.bytes},
       {"sendable_us", group.sendable_us},   {"start_us", group.start_us},       {"end_us", group.end_us},
@@ -80,8 +87,6 @@ ordered_json group_json(const GroupReason& group) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string explanation_text(const Explanation& all) {
   std::string out = "Why each group ends where it ends\n";
@@ -108,7 +113,7 @@ std::string explanation_text(const Explanation& all) {
 
 std::string explanation_json(const Explanation& all) {
   ordered_json groups = ordered_json::array();
-  for (const GroupReason& group : all.groups) groups.push_back(group_json(group));
+  for (const GroupReason& group : all.groups) groups.push_back(group_reason_json(group));
   ordered_json compressors = ordered_json::array();
   for (const CompressorOutlook& outlook : all.compressors) {
     compressors.push_back({{"name", outlook.name}, {"iteration_us", outlook.iteration_us}});

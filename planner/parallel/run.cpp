@@ -250,7 +250,6 @@ class Runner {
           return a.forward_us + a.backward_us < b.forward_us + b.backward_us;
         });
     const double read_us = conditions_.read_is_overlapped ? 0 : conditions_.read_us;
-    const double around_us = read_us + conditions_.waiting_us + conditions_.optimizer_us;
     Metrics& out = out_.metrics;
     out.workers = workers_;
     for (const StageMetrics& stage : out_.stages) {
@@ -263,8 +262,7 @@ class Runner {
     out.read_us = read_us + conditions_.waiting_us;
     const double stages_us = sim::to_us(out_.timeline.makespan);
     out.exposed_communication_us = std::max(0.0, stages_us - alone_us_);
-    out.iteration_us = stages_us + around_us;
-    if (conditions_.read_is_overlapped) out.iteration_us = std::max(out.iteration_us, conditions_.read_us);
+    out.iteration_us = iteration_us(out_.timeline.makespan, conditions_);
     out.bytes_sent_per_worker = sent_per_worker();
     note_speed();
     // several parts that overlap share a channel, and a slower pass delays other stages
@@ -325,6 +323,13 @@ class Runner {
 };
 
 }  // namespace
+
+double iteration_us(Time stages, const Conditions& conditions) {
+  const double read_us = conditions.read_is_overlapped ? 0 : conditions.read_us;
+  const double around_us = read_us + conditions.waiting_us + conditions.optimizer_us;
+  const double out = sim::to_us(stages) + around_us;
+  return conditions.read_is_overlapped ? std::max(out, conditions.read_us) : out;
+}
 
 RanStages ran_stages(const ParallelRun& run, const Parallel& parallel, const Conditions& conditions) {
   return {.parallel = parallel,

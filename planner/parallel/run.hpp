@@ -57,6 +57,9 @@ ParallelRun run_parallel(const core::Profile& profile, const core::Network& netw
                          const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,
                          const Parallel& parallel);
 
+/// The iteration of stages that take this long: with reading before or beside them, and the update.
+double iteration_us(sim::Time stages, const Conditions& conditions);
+
 /// The run for stage_memory() and the slices of stages. Refers to all three, which must outlive it.
 RanStages ran_stages(const ParallelRun& run, const Parallel& parallel, const Conditions& conditions);
 

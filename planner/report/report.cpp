@@ -220,11 +220,11 @@ ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Optio
   try {
     if (scenario.parallel) {
       out["stages"] = ordered_json::parse(
-          scenarios::divided_plan_json(scenarios::divided_plan(scenario, workers, schedule, {})));
+          scenarios::divided_plan_json(scenarios::divided_plan(scenario, workers, schedule)));
       out["emissions"] =
           emissions([&](const std::string& what) { tell(total, what); },
                     [&](const std::string& target) {
-                      return *scenarios::divided_plan(scenario, workers, schedule, target).emission;
+                      return *scenarios::divided_plan(scenario, workers, schedule, {.emit = target}).emission;
                     });
       return out;
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <span>
 #include <utility>
 
@@ -13,12 +12,13 @@
 #include "core/json_text.hpp"
 #include "core/limits.hpp"
 #include "core/printable.hpp"
-#include "core/scaled.hpp"
 #include "core/text_table.hpp"
 #include "planner/advise/make_plan.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/parallel/parts.hpp"
+#include "planner/scenarios/divided_run.hpp"
 #include "planner/scenarios/supported.hpp"
+#include "planner/scenarios/warnings.hpp"
 
 namespace scenarios {
 namespace {
@@ -30,11 +30,6 @@ using planner::PlanFile;
 using planner::Schedule;
 
 constexpr std::array<std::string_view, 2> kTargets = {"fsdp", "megatron"};
-
-const std::string& tensor_name(const planner::Workload& workload, std::uint32_t gradient) {
-  const planner::Gradient& at = workload.gradients[gradient];
-  return workload.profile->layers[at.layer].tensors[at.tensor].name;
-}
 
 PlanFile whole_plan(const Scenario& scenario, const Schedule& schedule, const ParallelRun& run) {
   PlanFile out;
@@ -75,27 +70,6 @@ ordered_json place_json(const PartPlan& part) {
   ordered_json out = {{"stage", part.stage}};
   if (part.part) out["part"] = *part.part;
   out["process_group"] = part.of_experts ? "expert" : "dense";
-  return out;
-}
-
-/// A part and process group: the first layer of the part, and the first tensor, which both ends of the model
-/// may have if it is tied.
-using PartName = std::pair<std::string, std::string>;
-
-PartName part_name(const planner::Workload& workload) {
-  return {workload.profile->layers.front().name, tensor_name(workload, 0)};
-}
-
-/// Those that are missing are one group.
-using GroupsByPart = std::map<PartName, planner::Groups>;
-
-Schedule with_groups(const Schedule& schedule, GroupsByPart groups) {
-  Schedule out = schedule;
-  out.fusion.fuse = [groups = std::move(groups)](const planner::FusionRequest& request) {
-    const auto found = groups.find(part_name(request.workload));
-    if (found != groups.end()) return planner::Grouping(found->second);
-    return planner::Grouping(planner::Groups{{.begin = 0, .end = request.workload.gradient_count()}});
-  };
   return out;
 }
 
@@ -250,34 +224,9 @@ std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
 }  // namespace
 
-ParallelRun run_divided(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
-  return planner::run_parallel(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
-                               scenario.conditions, schedule, *scenario.parallel);
-}
-
-planner::Metrics what_if_divided(const Scenario& scenario, const Schedule& schedule, const ParallelRun& run,
-                                 const planner::Change& change) {
-  if (!change.free_layers.empty() && scenario.parallel->stages.forward_us)
-    throw core::Unsupported("no layer= where parallel.stages states the times of parts", "times");
-  Scenario then = scenario;
-  then.profile = planner::with_change(scenario.profile, change);
-  then.conditions = planner::with_change(scenario.conditions, change);
-  then.network = core::scaled(scenario.network, 1 / change.startup, 1 / change.bandwidth);
-  planner::Stages& stages = then.parallel->stages;
-  stages.layers.clear();
-  for (const core::Profile& part : run.job->profiles)
-    stages.layers.push_back(static_cast<std::int64_t>(part.layers.size()));
-  stages.p2p_us /= change.bandwidth;
-  for (std::optional<double>* us : {&stages.forward_us, &stages.backward_us})
-    if (*us) **us /= change.compute;
-  GroupsByPart groups;
-  for (const planner::ModelPart& part : run.parts)
-    for (const PartGroups& each : part.groups) groups[part_name(each.workload)] = each.groups;
-  return run_divided(then, run.metrics.workers, with_groups(schedule, std::move(groups))).metrics;
-}
-
 DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
-                         std::string_view emit) {
+                         const PlanOptions& options) {
+  const std::string& emit = options.emit;
   if (!emit.empty() && std::find(kTargets.begin(), kTargets.end(), emit) == kTargets.end())
     throw core::InputError(
         fmt::format("--emit: expected one of {} for a scenario with the key parallel, got '{}'",
@@ -290,11 +239,12 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
     const ParallelRun run = run_divided(scenario, workers, schedule);
     DividedPlan out = {.whole = whole_plan(scenario, schedule, run),
                        .parts = {},
-                       .warnings = scenario.warnings,
-                       .emission = {}};
-    for (const planner::Warning& warning : run.warnings)
-      if (std::find(out.warnings.begin(), out.warnings.end(), warning.text) == out.warnings.end())
-        out.warnings.push_back(warning.text);
+                       .warnings = {},
+                       .emission = {},
+                       .explanation = {}};
+    Warnings warnings;
+    warnings.add(run.warnings);
+    out.warnings = warnings.texts(scenario);
     std::optional<Emitting> emitting;
     if (!emit.empty()) emitting.emplace(emit, scenario, schedule, run);
     for (std::size_t part = 0; part < run.parts.size(); ++part) {
@@ -306,6 +256,7 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
     }
     if (out.parts.empty()) throw core::Unsupported("data groups of at least 2 workers", "1");
     if (emitting) out.emission = std::move(*emitting).finish();
+    if (options.explain) out.explanation = explain_stages(scenario, schedule, run, options.progress);
     for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "mg-wfbp"})
       out.whole.compared_with.push_back(
           {.schedule = std::string(other),

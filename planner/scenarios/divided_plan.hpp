@@ -5,14 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/field.hpp"
-#include "planner/advise/what_if.hpp"
 #include "planner/emit/emit.hpp"
-#include "planner/parallel/run.hpp"
 #include "planner/plan/plan_file.hpp"
+#include "planner/scenarios/explain_stages.hpp"
+#include "planner/scenarios/run.hpp"
 #include "planner/scenarios/scenario.hpp"
 
 namespace scenarios {
@@ -30,21 +29,13 @@ struct DividedPlan {
   std::vector<PartPlan> parts;
   std::vector<std::string> warnings;
   std::optional<planner::Emission> emission;
+  std::optional<StageExplanation> explanation;
 };
 
-/// Runs a scenario with the key `parallel`. Throws core::Unsupported.
-planner::ParallelRun run_divided(const Scenario& scenario, std::int64_t workers,
-                                 const planner::Schedule& schedule);
-
-/// Metrics of the same groups and parts of the model as in the run, under the change; messages between stages
-/// change with the bandwidth. Throws core::Unsupported.
-planner::Metrics what_if_divided(const Scenario& scenario, const planner::Schedule& schedule,
-                                 const planner::ParallelRun& run, const planner::Change& change);
-
-/// Plans a scenario with the key `parallel`. `emit` is empty, or names a framework: each part is then priced
-/// in the whole job. Throws InputError for frameworks that know no stages.
+/// Plans a scenario with the key `parallel`. Where a framework is to be emitted, each part is priced in the
+/// whole job. No target can be planned for. Throws InputError for frameworks that know no stages.
 DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
-                         std::string_view emit);
+                         const PlanOptions& options = {});
 
 std::string divided_plan_text(const DividedPlan& plan);
 std::string divided_plan_json(const DividedPlan& plan);

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,10 +14,11 @@
 #include "planner/job/registry.hpp"
 #include "planner/parallel/stage_slices.hpp"
 #include "planner/run/slices.hpp"
-#include "planner/scenarios/divided_plan.hpp"
+#include "planner/scenarios/divided_run.hpp"
 #include "planner/scenarios/for_target.hpp"
 #include "planner/scenarios/prices.hpp"
 #include "planner/scenarios/supported.hpp"
+#include "planner/scenarios/warnings.hpp"
 
 namespace scenarios {
 namespace {
@@ -45,42 +44,6 @@ class Settings {
   const Scenario& scenario_;
   std::int64_t workers_;
   std::vector<std::pair<planner::Algorithm, std::unique_ptr<Setting>>> made_;
-};
-
-/// Deduplicates warnings by subject; keeps the most severe, in first-seen order, and the other numbers of
-/// workers.
-class Warnings {
- public:
-  void add(const std::vector<planner::Warning>& warnings) {
-    for (const planner::Warning& warning : warnings) {
-      const auto known = std::find_if(all_.begin(), all_.end(), [&](const planner::Warning& other) {
-        return other.subject == warning.subject;
-      });
-      if (known == all_.end())
-        all_.push_back(warning);
-      else if (warning.weight > known->weight)
-        *known = warning;
-      if (warning.workers > 0) workers_[warning.subject].insert(warning.workers);
-    }
-  }
-
-  /// The texts, after the scenario's own warnings.
-  std::vector<std::string> texts(const Scenario& scenario) const {
-    std::vector<std::string> out = scenario.warnings;
-    for (const planner::Warning& warning : all_) out.push_back(warning.text + also(warning));
-    return out;
-  }
-
- private:
-  std::string also(const planner::Warning& warning) const {
-    if (warning.workers == 0) return "";
-    std::set<std::int64_t> others = workers_.at(warning.subject);
-    others.erase(warning.workers);
-    return others.empty() ? "" : fmt::format("; {} on {} workers", warning.also, fmt::join(others, ", "));
-  }
-
-  std::map<std::string, std::set<std::int64_t>> workers_;  // by subject
-  std::vector<planner::Warning> all_;
 };
 
 /// `metrics` returns those of a schedule under one change.

@@ -15,7 +15,7 @@
 #include "planner/choose/fusion.hpp"
 #include "planner/cost/setting.hpp"
 #include "planner/parallel/parts.hpp"
-#include "planner/scenarios/divided_plan.hpp"
+#include "planner/scenarios/divided_run.hpp"
 #include "planner/scenarios/limits.hpp"
 #include "planner/scenarios/supported.hpp"
 #include "planner/schedule/choice.hpp"

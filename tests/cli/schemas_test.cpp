@@ -339,6 +339,14 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
   // the stages of this scenario have a part of the model each
   check_output("stage-plans", {output_of({"plan", "tests/data/schemas/scenario-parallel.json", "--json"})},
                {"/properties/parts/items: part"});
+  check_output("stage-explanation",
+               {output_of({"plan", "tests/data/schemas/scenario-parallel.json", "--explain", "--json"}),
+                output_of({"plan", "tests/data/schemas/scenario-interleaved.json", "--explain", "--json"})});
+  // a Horovod cycle and one worker
+  check_output("explanation", {output_of({"plan", "googlenet-k80", "--workers", "16", "--explain", "--json"}),
+                               output_of({"plan", "googlenet-k80", "--workers", "1", "--explain", "--json"}),
+                               output_of({"plan", "googlenet-k80", "--workers", "16", "--schedule", "horovod",
+                                          "--explain", "--json"})});
   check_output("memory-front",
                {output_of({"plan", "tests/data/schemas/scenario-sharded.json", "--schedule", "fsdp2",
                            "--memory-front", "--json"})},
@@ -382,9 +390,10 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
 
 TEST_CASE("schema: every format is compared with what reads or writes it") {
   // predictions, live-validation and accuracy are written by live runs, whose own tests compare them
-  Words compared = {"results",      "sweep",       "consideration",   "fit",        "calibration",
-                    "reproduction", "predictions", "live-validation", "accuracy",   "ranks",
-                    "buckets",      "comparison",  "memory-front",    "stage-plans"};
+  Words compared = {"results",      "sweep",        "consideration", "fit",
+                    "calibration",  "reproduction", "predictions",   "live-validation",
+                    "accuracy",     "ranks",        "buckets",       "comparison",
+                    "memory-front", "stage-plans",  "explanation",   "stage-explanation"};
   for (const Format& format : input_formats()) compared.insert(format.name);
   Words all;
   for (const auto& file : std::filesystem::directory_iterator(support::source_dir() / "docs" / "schemas")) {

@@ -82,7 +82,7 @@ TEST_CASE("scenario: what-ifs of a job with stages keep its parts and groups") {
 
 TEST_CASE("scenario: every stage has a plan, whose workers are those of its data group") {
   const scenarios::Scenario scenario = read(R"(, "schedules": ["wfbp"])");
-  const scenarios::DividedPlan found = scenarios::divided_plan(scenario, 4, scenario.schedules.front(), "");
+  const scenarios::DividedPlan found = scenarios::divided_plan(scenario, 4, scenario.schedules.front());
   REQUIRE(found.parts.size() == 2);
   CHECK(found.whole.iteration_us == 19);
   CHECK(found.parts[1].stage == 1);
@@ -105,7 +105,7 @@ TEST_CASE("scenario: a plan for a stage says how many workers shard, and its emi
                R"("levels": [{"name": "inside", "size": 2, "link": {"alpha_us": 1, "beta_us_per_byte": 0.1}},
                   {"name": "between", "link": {"alpha_us": 3, "beta_us_per_byte": 0.1}}])");
   const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::parse(text, "s.json"), true);
-  const auto found = scenarios::divided_plan(scenario, 16, scenario.schedules.front(), "fsdp");
+  const auto found = scenarios::divided_plan(scenario, 16, scenario.schedules.front(), {.emit = "fsdp"});
   REQUIRE(found.parts.size() == 2);
   for (const scenarios::PartPlan& part : found.parts) {
     CHECK(part.plan.workers == 8);
@@ -124,7 +124,7 @@ TEST_CASE("scenario: a plan for a stage says how many workers shard, and its emi
 TEST_CASE("scenario: an emission for stages prices each in the whole job, and other targets refuse them") {
   const scenarios::Scenario scenario = read(R"(, "schedules": [{"pipeline": "zero", "fusion": "none"}])");
   const auto emission = [&](const char* target) {
-    return *scenarios::divided_plan(scenario, 4, scenario.schedules.front(), target).emission;
+    return *scenarios::divided_plan(scenario, 4, scenario.schedules.front(), {.emit = target}).emission;
   };
   const planner::Emission fsdp = emission("fsdp");
   REQUIRE(fsdp.json["stages"].size() == 2);
@@ -159,7 +159,8 @@ scenarios::Scenario with_experts(const std::string& workers, const std::string& 
 }
 
 planner::Emission fsdp_of(const scenarios::Scenario& scenario) {
-  return *scenarios::divided_plan(scenario, scenario.workers.front(), scenario.schedules.front(), "fsdp")
+  return *scenarios::divided_plan(scenario, scenario.workers.front(), scenario.schedules.front(),
+                                  {.emit = "fsdp"})
               .emission;
 }
 
@@ -273,7 +274,8 @@ planner::Groups closed_at(std::int64_t number, std::uint32_t gradients) {
 TEST_CASE("scenario: Megatron-LM has one number for experts and all others, the best of all for both") {
   const scenarios::Scenario scenario = with_experts("64", R"({"expert": 2, "expert_tensors": ["experts"]})");
   planner::Schedule wfbp = planner::preset_schedule("wfbp");
-  const planner::Emission emission = *scenarios::divided_plan(scenario, 64, wfbp, "megatron").emission;
+  const planner::Emission emission =
+      *scenarios::divided_plan(scenario, 64, wfbp, {.emit = "megatron"}).emission;
   REQUIRE(emission.json["stages"].size() == 1);
   const nlohmann::ordered_json& one = emission.json["stages"][0];
   CHECK(one["process_group"] == "both");
@@ -281,7 +283,7 @@ TEST_CASE("scenario: Megatron-LM has one number for experts and all others, the 
     wfbp.fusion.fuse = [&](const planner::FusionRequest& request) {
       return planner::Grouping(closed_at(number, request.workload.gradient_count()));
     };
-    return scenarios::divided_plan(scenario, 64, wfbp, "").whole.iteration_us;
+    return scenarios::divided_plan(scenario, 64, wfbp).whole.iteration_us;
   };
   double best = iteration_us(1);
   for (const std::int64_t number : {21, 41, 61}) best = std::min(best, iteration_us(number));
@@ -322,11 +324,11 @@ TEST_CASE("scenario: an emission tells a tied tensor's parts from each other") {
               R"(, {"name": "c", "kind": "k", "forward_us": 1, "backward_us": 2, "tensors": []})");
   const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::parse(text, "s.json"), true);
   const planner::Emission megatron =
-      *scenarios::divided_plan(scenario, 4, scenario.schedules.front(), "megatron").emission;
+      *scenarios::divided_plan(scenario, 4, scenario.schedules.front(), {.emit = "megatron"}).emission;
   REQUIRE(megatron.json["stages"].size() == 1);
   CHECK(megatron.json["stages"][0]["iteration_us"].get<double>() ==
         scenarios::run(scenario).entries.front().metrics.iteration_us);
-  CHECK_THROWS_WITH_AS(scenarios::divided_plan(scenario, 4, scenario.schedules.front(), "fsdp"),
+  CHECK_THROWS_WITH_AS(scenarios::divided_plan(scenario, 4, scenario.schedules.front(), {.emit = "fsdp"}),
                        "s.json: /parallel/tied_tensors: expected no tied_tensors with --emit fsdp, as FSDP2 "
                        "does not sum them, got some",
                        core::InputError);

@@ -1,0 +1,65 @@
+#include "planner/scenarios/divided_run.hpp"
+
+#include <optional>
+
+#include "core/errors.hpp"
+#include "core/scaled.hpp"
+#include "planner/job/names.hpp"
+
+namespace scenarios {
+
+using planner::ParallelRun;
+using planner::Schedule;
+
+PartName part_name(const planner::Workload& workload) {
+  return {workload.profile->layers.front().name, planner::tensor_name(workload, 0)};
+}
+
+GroupsByPart groups_by_part(const ParallelRun& run) {
+  GroupsByPart out;
+  for (const planner::ModelPart& part : run.parts)
+    for (const planner::PartGroups& each : part.groups) out[part_name(each.workload)] = each.groups;
+  return out;
+}
+
+Schedule with_groups(const Schedule& schedule, GroupsByPart groups) {
+  Schedule out = schedule;
+  out.fusion.kind = "plan";
+  out.fusion.fuse = [groups = std::move(groups)](const planner::FusionRequest& request) {
+    const auto found = groups.find(part_name(request.workload));
+    if (found != groups.end()) return planner::Grouping(found->second);
+    return planner::Grouping(planner::Groups{{.begin = 0, .end = request.workload.gradient_count()}});
+  };
+  return out;
+}
+
+ParallelRun run_divided(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
+  return planner::run_parallel(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
+                               scenario.conditions, schedule, *scenario.parallel);
+}
+
+Scenario with_change(const Scenario& scenario, const ParallelRun& run, const planner::Change& change) {
+  if (!change.free_layers.empty() && scenario.parallel->stages.forward_us)
+    throw core::Unsupported("no layer= where parallel.stages states the times of parts", "times");
+  Scenario then = scenario;
+  then.profile = planner::with_change(scenario.profile, change);
+  then.conditions = planner::with_change(scenario.conditions, change);
+  then.network = core::scaled(scenario.network, 1 / change.startup, 1 / change.bandwidth);
+  planner::Stages& stages = then.parallel->stages;
+  stages.layers.clear();
+  for (const core::Profile& part : run.job->profiles)
+    stages.layers.push_back(static_cast<std::int64_t>(part.layers.size()));
+  stages.p2p_us /= change.bandwidth;
+  for (std::optional<double>* us : {&stages.forward_us, &stages.backward_us})
+    if (*us) **us /= change.compute;
+  return then;
+}
+
+planner::Metrics what_if_divided(const Scenario& scenario, const Schedule& schedule, const ParallelRun& run,
+                                 const planner::Change& change) {
+  return run_divided(with_change(scenario, run, change), run.metrics.workers,
+                     with_groups(schedule, groups_by_part(run)))
+      .metrics;
+}
+
+}  // namespace scenarios
