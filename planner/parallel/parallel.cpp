@@ -111,7 +111,7 @@ Parallel read_parallel(const Field& field) {
   return out;
 }
 
-ProcessGroups process_groups(const Parallel& parallel, const core::Network& network, std::int64_t workers) {
+void check_workers(const Parallel& parallel, std::int64_t workers) {
   const std::int64_t others = parallel.tensor * parallel.pipeline;
   if (workers % others != 0)
     throw core::Unsupported(fmt::format("a multiple of {} workers, tensor {} times pipeline {}", others,
@@ -126,6 +126,11 @@ ProcessGroups process_groups(const Parallel& parallel, const core::Network& netw
     throw core::Unsupported(
         fmt::format("data groups of a multiple of the {} workers of an expert group", parallel.expert),
         fmt::to_string(data));
+}
+
+ProcessGroups process_groups(const Parallel& parallel, const core::Network& network, std::int64_t workers) {
+  check_workers(parallel, workers);
+  const std::int64_t data = workers / (parallel.tensor * parallel.pipeline);
   const auto group = [&](std::int64_t stride) -> ProcessGroup {
     const std::int64_t size = data * parallel.tensor / stride;
     return {.workers = size, .network = as_seen_by(network, {.stride = stride, .size = size})};

@@ -75,6 +75,9 @@ struct ProcessGroups {
   ProcessGroup tied;  ///< a worker of the first stage and one of the last
 };
 
+/// Throws Unsupported if the workers are not a multiple of the groups.
+void check_workers(const Parallel& parallel, std::int64_t workers);
+
 /// The data-parallel groups of a job on this many workers. Throws Unsupported if the workers are not a
 /// multiple of the groups, or do not fill the levels of the network.
 ProcessGroups process_groups(const Parallel& parallel, const core::Network& network, std::int64_t workers);

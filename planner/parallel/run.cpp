@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
+#include "core/scaled.hpp"
 #include "planner/parallel/parts.hpp"
+#include "planner/parallel/slowest_pipeline.hpp"
 #include "planner/pipeline/whole_segments.hpp"
 #include "planner/run/cost_warnings.hpp"
 #include "planner/schedule/choice.hpp"
@@ -25,7 +27,6 @@ void check_conditions(const Conditions& conditions) {
   };
   if (conditions.jitter.any()) refuse("no jitter", "some", "/jitter");
   if (!conditions.failures.empty()) refuse("no failures", "some", "/failures");
-  if (!conditions.stragglers.empty()) refuse("no stragglers", "some", "/stragglers");
   if (conditions.fidelity != Fidelity::closed) refuse("fidelity closed", "another", "/fidelity");
   if (conditions.lars_us > 0 || conditions.lamb_us > 0)
     refuse("optimizer_us alone", "lars_us or lamb_us", "/update");
@@ -37,6 +38,7 @@ void check_conditions(const Conditions& conditions) {
 /// number of micro-batches in a row.
 Conditions of_part(const Conditions& conditions, std::int64_t micro_batches) {
   Conditions out = conditions;
+  out.stragglers.clear();
   out.accumulation_steps = micro_batches;
   out.iterations = 1;
   out.read_us = 0;
@@ -54,20 +56,40 @@ bool has_tensor_with(const core::Profile& profile, const std::string& part_of_na
   });
 }
 
+/// The parts as the slowest pipeline computes them.
+std::vector<core::Profile> slowed(std::vector<core::Profile> parts, const std::vector<double>& slowdowns) {
+  for (std::size_t part = 0; part < parts.size(); ++part)
+    if (const double slowdown = slowdowns[part % slowdowns.size()]; slowdown != 1)
+      parts[part] = core::scaled(parts[part], slowdown);
+  return parts;
+}
+
+/// The conditions of the slowest pipeline, of which all stages wait for the slowest update.
+Conditions with_slowest(const Conditions& conditions, const std::vector<double>& slowdowns) {
+  Conditions out = conditions;
+  out.stragglers.clear();
+  out.optimizer_us *= *std::ranges::max_element(slowdowns);
+  return out;
+}
+
 class Runner {
  public:
   Runner(const core::Profile& profile, const core::Network& network, std::int64_t workers,
          const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,
-         const Parallel& parallel, std::int64_t chosen_for)
+         const Parallel& parallel, const std::vector<double>& slowdowns, std::int64_t chosen_for)
       : profile_(profile),
         workers_(workers),
         all_reduce_(all_reduce),
         conditions_(conditions),
         schedule_(schedule),
         parallel_(parallel),
+        slowdowns_(slowdowns),
         chosen_for_(chosen_for),
-        job_(std::make_shared<DividedJob>(DividedJob{process_groups(parallel, network, workers),
-                                                     parts_of(profile, parallel, conditions.recompute)})) {}
+        job_(std::make_shared<DividedJob>(
+            DividedJob{process_groups(parallel, network, workers),
+                       slowed(parts_of(profile, parallel, conditions.recompute), slowdowns)})) {
+    out_.conditions = with_slowest(conditions, slowdowns);
+  }
 
   ParallelRun run() && {
     check();
@@ -230,7 +252,7 @@ class Runner {
 
   void note_memory() {
     if (!conditions_.memory) return;
-    const RanStages ran = ran_stages(out_, parallel_, conditions_);
+    const RanStages ran = ran_stages(out_, parallel_);
     for (StageMetrics& stage : out_.stages) stage.memory = stage_memory(ran, stage.stage).peak;
   }
 
@@ -258,11 +280,11 @@ class Runner {
     }
     out.forward_us = slowest->forward_us;
     out.backward_us = slowest->backward_us;
-    out.update_us = conditions_.optimizer_us;
+    out.update_us = out_.conditions.optimizer_us;
     out.read_us = read_us + conditions_.waiting_us;
     const double stages_us = sim::to_us(out_.timeline.makespan);
     out.exposed_communication_us = std::max(0.0, stages_us - alone_us_);
-    out.iteration_us = iteration_us(out_.timeline.makespan, conditions_);
+    out.iteration_us = iteration_us(out_.timeline.makespan, out_.conditions);
     out.bytes_sent_per_worker = sent_per_worker();
     note_speed();
     // several parts that overlap share a channel, and a slower pass delays other stages
@@ -290,15 +312,18 @@ class Runner {
     return sent / static_cast<double>(parallel_.pipeline);
   }
 
-  /// Against one tensor group that runs all parts, as often as there are workers in it.
+  /// Against one tensor group without stragglers that runs all parts, as often as there are workers in it.
   void note_speed() {
     Metrics& out = out_.metrics;
     const auto batches = static_cast<double>(parallel_.stages.micro_batches);
     const auto data = static_cast<double>(workers_ / parallel_.tensor / parallel_.pipeline);
     double alone_us = 0;
-    for (const ModelPart& part : out_.parts)
-      alone_us += batches * sim::to_us(part.workload.forward_total + part.workload.backward_total);
-    alone_us += out.read_us + out.update_us;
+    for (std::size_t part = 0; part < out_.parts.size(); ++part) {
+      const Workload& workload = out_.parts[part].workload;
+      alone_us += batches * sim::to_us(workload.forward_total + workload.backward_total) /
+                  slowdowns_[part % slowdowns_.size()];
+    }
+    alone_us += out.read_us + conditions_.optimizer_us;
     if (conditions_.read_is_overlapped) alone_us = std::max(alone_us, conditions_.read_us);
     constexpr double kUsPerSecond = 1e6;
     out.throughput_samples_per_s =
@@ -313,7 +338,8 @@ class Runner {
   const Conditions& conditions_;
   const Schedule& schedule_;
   const Parallel& parallel_;
-  std::int64_t chosen_for_;  ///< number of micro-batches in a row
+  const std::vector<double>& slowdowns_;  ///< by stage
+  std::int64_t chosen_for_;               ///< number of micro-batches in a row
   std::shared_ptr<const DividedJob> job_;
   bool is_exact_ = true;
   double alone_us_ = 0;
@@ -331,9 +357,9 @@ double iteration_us(Time stages, const Conditions& conditions) {
   return conditions.read_is_overlapped ? std::max(out, conditions.read_us) : out;
 }
 
-RanStages ran_stages(const ParallelRun& run, const Parallel& parallel, const Conditions& conditions) {
+RanStages ran_stages(const ParallelRun& run, const Parallel& parallel) {
   return {.parallel = parallel,
-          .conditions = conditions,
+          .conditions = run.conditions,
           .parts = run.parts,
           .tied = run.tied,
           .graph = run.graph,
@@ -344,8 +370,11 @@ ParallelRun run_parallel(const core::Profile& profile, const core::Network& netw
                          const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,
                          const Parallel& parallel) {
   return within_clock([&] {
+    check_workers(parallel, workers);
+    const std::vector<double> slowdowns = slowest_pipeline(parallel, workers, conditions.stragglers);
     const auto chosen_for = [&](std::int64_t micro_batches) {
-      return Runner(profile, network, workers, all_reduce, conditions, schedule, parallel, micro_batches)
+      return Runner(profile, network, workers, all_reduce, conditions, schedule, parallel, slowdowns,
+                    micro_batches)
           .run();
     };
     ParallelRun out = chosen_for(1);

@@ -45,14 +45,16 @@ struct ParallelRun {
   std::shared_ptr<const DividedJob> job;
   std::vector<ModelPart> parts;
   std::optional<PartGroups> tied;  ///< the copies of the last stage that the first one sums, too
+  Conditions conditions;  ///< those of the run, without stragglers: of the slowest pipeline, which all others
+                          ///< wait for
   JobGraph graph;
   sim::Timeline timeline;
 };
 
 /// The profile is that of one worker: with tensor and expert parallelism its layers have what is left of
 /// their tensors, and their times include the collectives of these. The iteration is reading, the slowest
-/// stage, and the update, for which all stages wait. Throws Unsupported for conditions that workers do not
-/// share, and for compression.
+/// stage, and the update, for which all stages wait. With stragglers it is that of the slowest pipeline.
+/// Throws Unsupported for other conditions that workers do not share, and for compression.
 ParallelRun run_parallel(const core::Profile& profile, const core::Network& network, std::int64_t workers,
                          const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,
                          const Parallel& parallel);
@@ -60,7 +62,7 @@ ParallelRun run_parallel(const core::Profile& profile, const core::Network& netw
 /// The iteration of stages that take this long: with reading before or beside them, and the update.
 double iteration_us(sim::Time stages, const Conditions& conditions);
 
-/// The run for stage_memory() and the slices of stages. Refers to all three, which must outlive it.
-RanStages ran_stages(const ParallelRun& run, const Parallel& parallel, const Conditions& conditions);
+/// The run for stage_memory() and the slices of stages. Refers to both, which must outlive it.
+RanStages ran_stages(const ParallelRun& run, const Parallel& parallel);
 
 }  // namespace planner

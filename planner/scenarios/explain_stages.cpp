@@ -49,9 +49,9 @@ class Explainer {
         schedule_(schedule),
         run_(run),
         tell_(std::move(tell)),
-        ran_(planner::ran_stages(run, *scenario.parallel, scenario.conditions)),
+        ran_(planner::ran_stages(run, *scenario.parallel)),
         facts_(planner::stage_facts(ran_)),
-        before_(planner::before_stages(scenario.conditions)),
+        before_(planner::before_stages(run.conditions)),
         planned_(groups_by_part(run)) {}
 
   StageExplanation explain() && {
@@ -79,8 +79,7 @@ class Explainer {
     const auto tasks = run_.graph.graph.tasks();
     std::vector<bool> free(tasks.size());
     for (std::size_t i = 0; i < tasks.size(); ++i) free[i] = is_free(run_.graph.tasks[i], tasks[i].stream);
-    return planner::iteration_us(sim::simulate(run_.graph.graph.with_free(free)).makespan,
-                                 scenario_.conditions);
+    return planner::iteration_us(sim::simulate(run_.graph.graph.with_free(free)).makespan, run_.conditions);
   }
 
   void add_stage(std::int64_t stage) {

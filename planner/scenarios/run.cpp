@@ -268,16 +268,17 @@ std::vector<WorkerTimeline> stage_timelines(const Scenario& scenario, std::int64
   if (run.graph.tasks.size() > kMaxTasks)
     throw core::Unsupported(fmt::format("stages of at most {} tasks where timelines are drawn", kMaxTasks),
                             fmt::to_string(run.graph.tasks.size()), "/parallel");
-  const planner::RanStages ran = planner::ran_stages(run, parallel, scenario.conditions);
+  const planner::RanStages ran = planner::ran_stages(run, parallel);
   const planner::StageFacts facts = planner::stage_facts(ran);
-  const sim::Time before = planner::before_stages(scenario.conditions);
+  const sim::Time before = planner::before_stages(run.conditions);
   std::vector<WorkerTimeline> out;
   for (std::int64_t stage = 0; stage < parallel.pipeline; ++stage) {
     WorkerTimeline& added = out.emplace_back();
     added.schedule = schedule.name;
     added.stage = stage;
     added.process =
-        fmt::format("{}: stage {} of {}, {} workers", schedule.name, stage, parallel.pipeline, workers);
+        fmt::format("{}: stage {} of {}{}, {} workers", schedule.name, stage, parallel.pipeline,
+                    scenario.conditions.stragglers.empty() ? "" : " of the slowest pipeline", workers);
     added.marks = {sim::Time::zero(), sim::from_us(run.metrics.iteration_us)};
     added.waits = planner::waits_for_collectives(ran, facts, stage);
     planner::add_stage_slices(ran, facts, stage, added.process, added.tracks, added.slices);

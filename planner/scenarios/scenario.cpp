@@ -253,18 +253,20 @@ double tasks_per_worker(const Scenario& scenario) {
 
 /// With stragglers alone, the iteration time needs one simulated worker, but the statistics of workers need
 /// all.
-bool simulates_each(const Conditions& conditions) {
+bool simulates_each(const Scenario& scenario) {
+  const Conditions& conditions = scenario.conditions;
+  if (scenario.parallel) return false;  // but the slowest pipeline
   return conditions.workers_differ() || (!conditions.stragglers.empty() && !conditions.overlap.slows());
 }
 
 /// The limit of tasks. If workers differ, each is simulated; if compute and channel also slow each other
 /// down, each has its own tasks.
-double max_tasks(const Conditions& conditions) {
-  return simulates_each(conditions) && !conditions.overlap.slows() ? kMaxTimes : kMaxTasks;
+double max_tasks(const Scenario& scenario) {
+  return simulates_each(scenario) && !scenario.conditions.overlap.slows() ? kMaxTimes : kMaxTasks;
 }
 
 std::int64_t simulated_workers(const Scenario& scenario) {
-  if (!simulates_each(scenario.conditions)) return 1;
+  if (!simulates_each(scenario)) return 1;
   return *std::max_element(scenario.workers.begin(), scenario.workers.end());
 }
 
@@ -305,18 +307,18 @@ double max_workers_in_memory(const Scenario& scenario) {
 double max_iterations(const Scenario& scenario) {
   const double one = tasks_per_worker(scenario);
   const auto workers = static_cast<double>(simulated_workers(scenario));
-  return std::floor(std::min(max_tasks(scenario.conditions) / one / workers, kMaxTasks / one));
+  return std::floor(std::min(max_tasks(scenario) / one / workers, kMaxTasks / one));
 }
 
 void check_size(const Field& field, const Scenario& scenario) {
   const Conditions& conditions = scenario.conditions;
   check_messages(field, scenario);
-  const bool each = simulates_each(conditions);
+  const bool each = simulates_each(scenario);
   const double max = max_iterations(scenario);
   const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
   const auto place = static_cast<std::size_t>(largest - scenario.workers.begin());
   if (each && max < 1)
-    too_many_workers(field, scenario, place, max_tasks(conditions) / tasks_per_worker(scenario));
+    too_many_workers(field, scenario, place, max_tasks(scenario) / tasks_per_worker(scenario));
   if (static_cast<double>(*largest) > max_workers_in_memory(scenario))
     too_many_workers(field, scenario, place, max_workers_in_memory(scenario));
   if (static_cast<double>(conditions.iterations) <= max) return;
@@ -355,10 +357,10 @@ Scenario scenario_of(const Scenario& scenario, const Phase& phase) {
 
 double max_workers(const Scenario& scenario) {
   const Conditions& conditions = scenario.conditions;
-  if (!simulates_each(conditions)) return static_cast<double>(kMaxWorkers);
+  if (!simulates_each(scenario)) return static_cast<double>(kMaxWorkers);
   const double tasks = tasks_per_worker(scenario) * static_cast<double>(conditions.iterations);
   const double by_messages = std::sqrt(max_messages(conditions) / messages(scenario, 1));
-  return std::floor(std::min({max_tasks(conditions) / tasks, by_messages, max_workers_in_memory(scenario)}));
+  return std::floor(std::min({max_tasks(scenario) / tasks, by_messages, max_workers_in_memory(scenario)}));
 }
 
 planner::Overlap overlap_of_profile(const Field& scenario) {

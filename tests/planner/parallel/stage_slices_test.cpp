@@ -71,7 +71,7 @@ TEST_CASE("stage slices: passes, collectives, reading and the update of each sta
   const ParallelRun run =
       run_parallel(three_layers(), pair_of(2, 0.1), 4, {}, conditions, schedule_of(R"("wfbp")"), parallel);
   REQUIRE(run.metrics.iteration_us == 40);
-  const RanStages ran = ran_stages(run, parallel, conditions);
+  const RanStages ran = ran_stages(run, parallel);
   std::vector<core::Track> tracks;
   std::vector<core::Slice> slices;
   add_stage_slices(ran, stage_facts(ran), 0, "first", tracks, slices);
@@ -104,7 +104,7 @@ TEST_CASE("stage slices: messages say where they go") {
   std::vector<core::Track> tracks;
   std::vector<core::Slice> slices;
   const Conditions conditions;
-  const RanStages ran = ran_stages(run, parallel, conditions);
+  const RanStages ran = ran_stages(run, parallel);
   add_stage_slices(ran, stage_facts(ran), 0, "first", tracks, slices);
   add_stage_slices(ran, stage_facts(ran), 1, "second", tracks, slices);
   CHECK(
@@ -136,7 +136,7 @@ TEST_CASE("stage slices: a single stage waits for collectives as long as they ar
       const ParallelRun run =
           run_parallel(profile, pair_of(2, 0.05), 2, {}, conditions, schedule_of(schedule), parallel);
       sim::Time waits{};
-      const RanStages ran = ran_stages(run, parallel, conditions);
+      const RanStages ran = ran_stages(run, parallel);
       for (const sim::Span& span : waits_for_collectives(ran, stage_facts(ran), 0))
         waits += span.end - span.start;
       CHECK(sim::to_us(waits) == doctest::Approx(run.metrics.exposed_communication_us));
