@@ -209,6 +209,18 @@ ordered_json emissions(const std::function<void(const std::string& what)>& tell,
   return out;
 }
 
+/// None for jobs that are too large to be explained.
+std::optional<scenarios::StageExplanation> stage_explanation_of(
+    const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
+    const std::function<void(std::size_t total, const std::string& what)>& tell) {
+  try {
+    return scenarios::divided_plan(scenario, workers, schedule, {.explain = true, .progress = tell})
+        .explanation;
+  } catch (const core::InputError&) {
+    return std::nullopt;
+  }
+}
+
 ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Options& options) {
   const planner::Schedule& schedule = options.schedule;
   ordered_json out = {{"workers", workers}, {"schedule", schedule.name}};
@@ -221,6 +233,8 @@ ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Optio
     if (scenario.parallel) {
       out["stages"] = ordered_json::parse(
           scenarios::divided_plan_json(scenarios::divided_plan(scenario, workers, schedule)));
+      if (const auto explanation = stage_explanation_of(scenario, workers, schedule, tell))
+        out["explanation"] = ordered_json::parse(scenarios::stage_explanation_json(*explanation));
       out["emissions"] =
           emissions([&](const std::string& what) { tell(total, what); },
                     [&](const std::string& target) {

@@ -67,7 +67,7 @@ def write_reports(fusewise, folder):
     yield report("named", str(named), whole)
     stages = folder / "stages.json"
     stages.write_text(json.dumps(with_stages()))
-    yield report("stages", str(stages), ["scaling", "timeline", "parts", "plan", "sweep", "numbers"])
+    yield report("stages", str(stages), ["scaling", "timeline", "parts", "plan", "whatif", "sweep", "numbers"])
     divided = folder / "stage-results.json"
     divided.write_text(subprocess.run([fusewise, "simulate", str(stages), "--json"], cwd=ROOT, check=True, capture_output=True,
                                       text=True).stdout)

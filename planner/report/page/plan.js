@@ -27,14 +27,31 @@ function showPlan() {
 function showStagePlans(section, plan) {
   const all = plan.stages;
   section.append(html("p", {}, `${all.model} on ${plan.workers} workers by ${plan.schedule}: ${ms(all.iteration_us)} ms per iteration${all.exact ? ", and no other grouping is faster" : ""}. A simple lower bound, which need not be reachable, is ${ms(all.lower_bound_us)} ms.`));
-  const rows = all.parts.flatMap((part) => part.plan.groups.map((group, i) => ({ part, group, number: i + 1 })));
+  // the explanation has the groups in the order of the plans
+  const reasons = plan.explanation ? plan.explanation.groups : [];
+  const rows = all.parts.flatMap((part) => part.plan.groups.map((group, i) => ({ part, group, number: i + 1 }))).map((row, i) => ({ ...row, reason: reasons[i] }));
+  if (plan.explanation) showCostliestOfStages(section, rows, plan.explanation.iteration_us);
+  const times = [["ready ms", "sendable_us"], ["starts ms", "start_us"], ["ends ms", "end_us"], ["exposed ms", "exposed_us"], ["saves ms if it took no time", "saves_if_free_us"]];
   section.append(html("details", rows.length <= 24 ? { open: "" } : {}, [html("summary", {}, `All ${rows.length} groups`), table(rows, [
     ["stage", (row) => row.part.stage], ...(all.parts.some((part) => part.part !== undefined) ? [["part", (row) => row.part.part]] : []), ["process group", (row) => row.part.process_group, "left"],
     ["workers", (row) => row.part.plan.workers], ["group", (row) => row.number], ["tensors", (row) => row.group.tensors.length], ["size", (row) => bytes(row.group.bytes)],
-    ["in backward order", (row) => tensorsText(row.group), "wrap"]])]));
+    ["in backward order", (row) => tensorsText(row.group), "wrap"], ...(plan.explanation ? times.map(([name, key]) => [name, (row) => ms(row.reason[key])]) : [])])]));
   showOthers(section, all.iteration_us, all.compared_with);
   showEmissions(section, plan.emissions);
+  if (plan.explanation) showWhatIfs(plan.explanation);
 }
+
+/** Groups of stages by what the iteration would be without them: what is exposed in one stage may be hidden by another. */
+function showCostliestOfStages(section, rows, iteration_us) {
+  const worst = rows.filter((row) => row.reason.saves_if_free_us > 0).sort((a, b) => b.reason.saves_if_free_us - a.reason.saves_if_free_us).slice(0, 3);
+  section.append(costliestTitle(worst.length));
+  if (worst.length === 0) section.append(html("p", {}, "The iteration would take as long without the time of any one group."));
+  section.append(html("ol", { class: "advice" }, worst.map(({ part, group, number, reason }) => html("li", {}, [
+    html("strong", {}, `Stage ${part.stage}, ${part.part === undefined ? "" : `part ${part.part}, `}group ${number}, ${bytes(group.bytes)}: without its time the iteration is ${ms(reason.saves_if_free_us)} ms shorter`),
+    ` (${percent(reason.saves_if_free_us / iteration_us)} of it). ${reasonText(reason, "the iteration")}`]))));
+}
+
+const costliestTitle = (count) => html("h3", {}, count === 0 ? "Nothing is exposed" : count === 1 ? "The group that costs most" : `The ${["two", "three"][count - 2]} groups that cost most`);
 
 const tensorsText = ({ tensors }) => (tensors.length === 1 ? tensors[0] : `${tensors[0]} .. ${tensors[tensors.length - 1]}`);
 
@@ -60,9 +77,9 @@ function groupsChart(width, groups) {
   return { height, children: out };
 }
 
-function reasonText(group) {
-  const waited = { gradients: "It started as soon as its last gradient was ready", channel: "It waited for the group before it, which kept the channel busy", tick: "It waited for the next tick of the cycle" }[group.waited_for];
-  let out = waited ? `${waited}${group.waited_for === "channel" ? `: ready at ${ms(group.sendable_us)} ms of backward, started at ${ms(group.start_us)} ms` : ` (${ms(group.start_us)} ms into backward)`}.` : "";
+function reasonText(group, since = "backward") {
+  const waited = { gradients: "It started as soon as its last gradient was ready", channel: "It waited for the group before it, which kept the channel busy", tick: "It waited for the next tick of the cycle", pass: "It waited for a pass of its stage, after which gradients are sent" }[group.waited_for];
+  let out = waited ? `${waited}${group.waited_for === "channel" ? `: ready at ${ms(group.sendable_us)} ms of ${since}, started at ${ms(group.start_us)} ms` : ` (${ms(group.start_us)} ms into ${since})`}.` : "";
   if (group.merge_cost_us !== undefined) out += ` Merging it with the next group would ${changeText(group.merge_cost_us)}.`;
   if (group.split_cost_us !== undefined) out += ` The best split, after ${group.split_after}, would ${changeText(group.split_cost_us)}.`;
   return out;
@@ -71,7 +88,7 @@ const changeText = (us) => (us > 0.0005 ? `cost ${ms(us)} ms` : us < -0.0005 ? `
 
 function showCostliest(section, explanation) {
   const worst = explanation.groups.map((group, i) => ({ ...group, number: i + 1 })).filter((group) => group.exposed_us > 0).sort((a, b) => b.exposed_us - a.exposed_us).slice(0, 3);
-  section.append(html("h3", {}, worst.length === 0 ? "Nothing is exposed" : worst.length === 1 ? "The group that costs most" : `The ${["two", "three"][worst.length - 2]} groups that cost most`));
+  section.append(costliestTitle(worst.length));
   if (worst.length === 0) section.append(html("p", {}, "Every group is hidden under compute."));
   section.append(html("ol", { class: "advice" }, worst.map((group) => html("li", {}, [html("strong", {}, `Group ${group.number}, ${bytes(group.bytes)}: compute waits ${ms(group.exposed_us)} ms for it`),
     ` (${percent(group.exposed_us / explanation.iteration_us)} of the iteration). ${reasonText(group)}`]))));
@@ -108,7 +125,8 @@ function showEmissions(section, emissions) {
 
 function showWhatIfs(explanation) {
   const section = view("whatif", "What if");
-  section.append(html("p", {}, `What bounds the iteration: ${explanation.bound_by}. Compute alone takes ${ms(explanation.compute_us)} of ${ms(explanation.iteration_us)} ms.`));
+  const alone = explanation.compute_us === undefined ? `Without the time of collectives it takes ${ms(explanation.without_collectives_us)}` : `Compute alone takes ${ms(explanation.compute_us)}`;
+  section.append(html("p", {}, `What bounds the iteration: ${explanation.bound_by}. ${alone} of ${ms(explanation.iteration_us)} ms.`));
   const rows = [...explanation.if_free.map((row) => ({ ...row, change: row.change + " free" })), ...explanation.if_other];
   const on = new Set(rows.map((row) => row.change));
   const switches = html("div", { class: "controls", role: "group", "aria-label": "Changes to show" }, rows.map((row) => {
