@@ -306,7 +306,8 @@ TEST_CASE("scenario: Megatron-LM has one number for experts and all others, the 
       with_experts("32", R"({"pipeline": 2, "expert": 4, "expert_tensors": ["experts"],
                              "stages": {"schedule": "1f1b", "micro_batches": 2}})");
   const std::string text =
-      scenarios::divided_plan(stages, 32, planner::preset_schedule("wfbp"), "megatron").emission->text;
+      scenarios::divided_plan(stages, 32, planner::preset_schedule("wfbp"), {.emit = "megatron"})
+          .emission->text;
   CHECK(text.find("# stage 0, with experts\n") == 0);
   CHECK(
       text.find("# All other parts of the model have one bucket each, and one more for their experts, as in "
