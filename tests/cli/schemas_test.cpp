@@ -341,7 +341,8 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
                {"/properties/parts/items: part"});
   check_output("stage-explanation",
                {output_of({"plan", "tests/data/schemas/scenario-parallel.json", "--explain", "--json"}),
-                output_of({"plan", "tests/data/schemas/scenario-interleaved.json", "--explain", "--json"})});
+                output_of({"plan", "tests/data/schemas/scenario-interleaved.json", "--schedule", "wfbp",
+                           "--explain", "--json"})});
   // a Horovod cycle and one worker
   check_output("explanation", {output_of({"plan", "googlenet-k80", "--workers", "16", "--explain", "--json"}),
                                output_of({"plan", "googlenet-k80", "--workers", "1", "--explain", "--json"}),

@@ -77,6 +77,7 @@ const planner::WhatIf& change(const std::vector<planner::WhatIf>& all, const std
 TEST_CASE("stage explanation: when groups are sent, and what the iteration is without them") {
   planner::Conditions conditions;
   conditions.read_us = 5;
+  conditions.read_is_overlapped = false;
   conditions.optimizer_us = 3;
   const Scenario scenario = scenario_of(three_layers(), pair_of(2, 0.1), kTwoAndOne, conditions);
   const StageExplanation found = explained(scenario, 4, schedule_of(R"("wfbp")"));
