@@ -31,9 +31,9 @@ function showStagePlans(section, plan) {
   const reasons = plan.explanation ? plan.explanation.groups : [];
   const rows = all.parts.flatMap((part) => part.plan.groups.map((group, i) => ({ part, group, number: i + 1 }))).map((row, i) => ({ ...row, reason: reasons[i] }));
   if (plan.explanation) showCostliestOfStages(section, rows, plan.explanation.iteration_us);
-  const times = [["ready ms", "sendable_us"], ["starts ms", "start_us"], ["ends ms", "end_us"], ["exposed ms", "exposed_us"], ["saves ms if it took no time", "saves_if_free_us"]];
-  section.append(html("details", rows.length <= 24 ? { open: "" } : {}, [html("summary", {}, `All ${rows.length} groups`), table(rows, [
-    ["stage", (row) => row.part.stage], ...(all.parts.some((part) => part.part !== undefined) ? [["part", (row) => row.part.part]] : []), ["process group", (row) => row.part.process_group, "left"],
+  const times = [["ready ms", "sendable_us"], ["starts ms", "start_us"], ["ends ms", "end_us"], ["exposed ms", "exposed_us"], ["costs ms", "saves_if_free_us"]];
+  section.append(html("details", rows.length <= 24 ? { open: "" } : {}, [html("summary", {}, `All ${rows.length} groups` + (plan.explanation ? " (times from the start of the iteration; costs: how much shorter it is without the group's time)" : "")), table(rows, [
+    ["stage", (row) => row.part.stage], ...(all.parts.some((part) => part.part !== undefined) ? [["part", (row) => row.part.part]] : []), ...(all.parts.some((part) => part.process_group === "expert") ? [["process group", (row) => row.part.process_group, "left"]] : []),
     ["workers", (row) => row.part.plan.workers], ["group", (row) => row.number], ["tensors", (row) => row.group.tensors.length], ["size", (row) => bytes(row.group.bytes)],
     ["in backward order", (row) => tensorsText(row.group), "wrap"], ...(plan.explanation ? times.map(([name, key]) => [name, (row) => ms(row.reason[key])]) : [])])]));
   showOthers(section, all.iteration_us, all.compared_with);
@@ -44,14 +44,14 @@ function showStagePlans(section, plan) {
 /** Groups of stages by what the iteration would be without them: what is exposed in one stage may be hidden by another. */
 function showCostliestOfStages(section, rows, iteration_us) {
   const worst = rows.filter((row) => row.reason.saves_if_free_us > 0).sort((a, b) => b.reason.saves_if_free_us - a.reason.saves_if_free_us).slice(0, 3);
-  section.append(costliestTitle(worst.length));
+  section.append(costliestTitle(worst.length, "No group costs time by itself"));
   if (worst.length === 0) section.append(html("p", {}, "The iteration would take as long without the time of any one group."));
   section.append(html("ol", { class: "advice" }, worst.map(({ part, group, number, reason }) => html("li", {}, [
     html("strong", {}, `Stage ${part.stage}, ${part.part === undefined ? "" : `part ${part.part}, `}group ${number}, ${bytes(group.bytes)}: without its time the iteration is ${ms(reason.saves_if_free_us)} ms shorter`),
     ` (${percent(reason.saves_if_free_us / iteration_us)} of it). ${reasonText(reason, "the iteration")}`]))));
 }
 
-const costliestTitle = (count) => html("h3", {}, count === 0 ? "Nothing is exposed" : count === 1 ? "The group that costs most" : `The ${["two", "three"][count - 2]} groups that cost most`);
+const costliestTitle = (count, none) => html("h3", {}, count === 0 ? none : count === 1 ? "The group that costs most" : `The ${["two", "three"][count - 2]} groups that cost most`);
 
 const tensorsText = ({ tensors }) => (tensors.length === 1 ? tensors[0] : `${tensors[0]} .. ${tensors[tensors.length - 1]}`);
 
@@ -88,7 +88,7 @@ const changeText = (us) => (us > 0.0005 ? `cost ${ms(us)} ms` : us < -0.0005 ? `
 
 function showCostliest(section, explanation) {
   const worst = explanation.groups.map((group, i) => ({ ...group, number: i + 1 })).filter((group) => group.exposed_us > 0).sort((a, b) => b.exposed_us - a.exposed_us).slice(0, 3);
-  section.append(costliestTitle(worst.length));
+  section.append(costliestTitle(worst.length, "Nothing is exposed"));
   if (worst.length === 0) section.append(html("p", {}, "Every group is hidden under compute."));
   section.append(html("ol", { class: "advice" }, worst.map((group) => html("li", {}, [html("strong", {}, `Group ${group.number}, ${bytes(group.bytes)}: compute waits ${ms(group.exposed_us)} ms for it`),
     ` (${percent(group.exposed_us / explanation.iteration_us)} of the iteration). ${reasonText(group)}`]))));
