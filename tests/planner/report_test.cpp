@@ -356,6 +356,8 @@ TEST_CASE("report: a job with pipeline stages has a timeline and a plan of each,
   CHECK(timelines[1].at("idle") == ordered_json{90'000, 4'000});
   const ordered_json& plan = made.data.at("plan");
   CHECK(plan.at("stages").at("parts").size() == 2);
+  CHECK(plan.at("explanation").at("groups").size() == 2);
+  CHECK(plan.at("explanation").at("stages").size() == 2);
   std::vector<std::string> targets;
   for (const ordered_json& each : plan.at("emissions"))
     if (each.contains("text")) targets.push_back(each.at("target"));

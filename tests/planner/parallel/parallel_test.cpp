@@ -16,6 +16,7 @@
 #include "planner/parallel/run.hpp"
 #include "planner/parallel/slots.hpp"
 #include "tests/support/brute_force.hpp"
+#include "tests/support/one_f_one_b.hpp"
 #include "tests/support/planning.hpp"
 
 namespace planner {
@@ -293,39 +294,6 @@ TEST_CASE("parallel: reading comes before the stages, the update after all of th
 
 // ---- the bubble
 
-/// 1F1B by its rule: a stage with fewer micro-batches under way than stages follow it, itself included, goes
-/// forward if it can, and else backward. All passes are repeated until nothing moves.
-double end_of_passes(const std::vector<double>& forward, const std::vector<double>& backward,
-                     std::int64_t micro_batches, double message) {
-  const auto stages = static_cast<std::int64_t>(forward.size());
-  const auto count = static_cast<std::size_t>(micro_batches);
-  std::vector<std::vector<double>> forward_end(forward.size(), std::vector<double>(count));
-  std::vector<std::vector<double>> backward_end = forward_end;
-  for (bool moves = true; moves;) {
-    moves = false;
-    for (std::int64_t stage = 0; stage < stages; ++stage) {
-      const auto s = static_cast<std::size_t>(stage);
-      double now = 0;
-      std::size_t forwards = 0;
-      for (std::size_t backwards = 0; backwards < count;) {
-        const bool goes_forward =
-            forwards < count && forwards - backwards < static_cast<std::size_t>(stages - stage);
-        double begin = now;
-        if (goes_forward && s > 0) begin = std::max(begin, forward_end[s - 1][forwards] + message);
-        if (!goes_forward && s + 1 < forward.size())
-          begin = std::max(begin, backward_end[s + 1][backwards] + message);
-        now = begin + (goes_forward ? forward[s] : backward[s]);
-        double& end = goes_forward ? forward_end[s][forwards++] : backward_end[s][backwards++];
-        moves = moves || end != now;
-        end = now;
-      }
-    }
-  }
-  double out = 0;
-  for (const auto& ends : backward_end) out = std::max(out, ends.back());
-  return out;
-}
-
 TEST_CASE("parallel: passes end when an independent evaluator of 1F1B says") {
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
@@ -347,8 +315,8 @@ TEST_CASE("parallel: passes end when an independent evaluator of 1F1B says") {
     const ParallelRun run =
         run_of(profile_of(layers), support::link_of(1, 0.1), stages,
                stages_of(stages, micro_batches, fmt::format(R"(, "p2p_us": {})", message)), R"("wfbp")");
-    CHECK(run.metrics.iteration_us ==
-          doctest::Approx(end_of_passes(forward, backward, micro_batches, message)));
+    CHECK(run.metrics.iteration_us == doctest::Approx(std::ranges::max(support::ends_of_passes(
+                                          forward, backward, micro_batches, message))));
     if (is_uniform && message == 0)
       CHECK(run.metrics.iteration_us ==
             static_cast<double>(micro_batches + stages - 1) * (forward.front() + backward.front()));
