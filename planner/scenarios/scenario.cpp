@@ -418,7 +418,8 @@ std::optional<planner::Parallel> read_parallel_of(const Field& field, bool takes
   if (!parallel) return {};
   if (!takes_parallel)
     parallel->expected(
-        "no key parallel, which only simulate, sweep, report and plan, alone or with --emit, take");
+        "no key parallel, which only simulate, sweep, report and plan, alone or with --emit or --explain, "
+        "take");
   if (const auto job = field.find("job")) job->expected("no job beside parallel");
   (void)field.at("schedules");  // not all of the usual ones can be run
   return planner::read_parallel(*parallel);
