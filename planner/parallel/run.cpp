@@ -323,7 +323,7 @@ class Runner {
       alone_us += batches * sim::to_us(workload.forward_total + workload.backward_total) /
                   slowdowns_[part % slowdowns_.size()];
     }
-    alone_us += out.read_us + conditions_.optimizer_us;
+    alone_us += (conditions_.read_is_overlapped ? 0 : conditions_.read_us) + conditions_.optimizer_us;
     if (conditions_.read_is_overlapped) alone_us = std::max(alone_us, conditions_.read_us);
     constexpr double kUsPerSecond = 1e6;
     out.throughput_samples_per_s =

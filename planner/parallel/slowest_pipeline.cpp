@@ -53,7 +53,7 @@ std::vector<double> slowest_pipeline(const Parallel& parallel, std::int64_t work
     return out;
   throw core::Unsupported(
       "stragglers of which one pipeline has the slowest of every stage, with the key parallel",
-      fmt::format("stragglers in {} pipelines, of which none has", by_pipeline.size()), "/stragglers");
+      fmt::format("those of {} pipelines on {} workers", by_pipeline.size(), workers), "/stragglers");
 }
 
 }  // namespace planner

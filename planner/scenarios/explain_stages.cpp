@@ -56,6 +56,7 @@ class Explainer {
 
   StageExplanation explain() && {
     out_.iteration_us = run_.metrics.iteration_us;
+    out_.tries_other_groups = tasks_of_other_groups() <= kMaxTasksOfOtherGroups;
     out_.without_collectives_us = iteration_without([](const StageTask& task, sim::StreamId) {
       return task.kind != Kind::forward && task.kind != Kind::backward && task.kind != Kind::message;
     });
@@ -96,6 +97,14 @@ class Explainer {
 
   // ---- groups
 
+  /// The tasks of all runs with two groups merged or one split.
+  double tasks_of_other_groups() const {
+    double runs = 0;
+    for (const planner::ModelPart& part : run_.parts)
+      for (const PartGroups& groups : part.groups) runs += groups.workload.gradient_count();
+    return runs * static_cast<double>(run_.graph.tasks.size());
+  }
+
   void add_groups(std::size_t part, std::size_t process_group) {
     const PartGroups& groups = run_.parts[part].groups[process_group];
     const std::int64_t stage = static_cast<std::int64_t>(part) % scenario_.parallel->pipeline;
@@ -115,9 +124,10 @@ class Explainer {
         return is_of(task, static_cast<std::int64_t>(part), process_group, number);
       };
       added.saves_us = out_.iteration_us - iteration_without(is_free);
-      planner::add_boundary_costs(
-          groups.workload, groups.groups, number, out_.iteration_us,
-          [&](const planner::Groups& other) { return iteration_with(groups, other); }, added.reason);
+      if (out_.tries_other_groups)
+        planner::add_boundary_costs(
+            groups.workload, groups.groups, number, out_.iteration_us,
+            [&](const planner::Groups& other) { return iteration_with(groups, other); }, added.reason);
       out_.groups.push_back(std::move(added));
     }
   }
@@ -172,31 +182,45 @@ class Explainer {
 
   void add_what_ifs() {
     constexpr double kFree = std::numeric_limits<double>::infinity();
-    constexpr double kNearlyFree = 1e6;  // keeps times positive so that ratios are defined
-    out_.free = {what_if({.text = "startups", .startup = kFree}),
-                 what_if({.text = "bytes", .bandwidth = kFree}, scenario_.parallel->stages.p2p_us),
-                 what_if({.text = "forward and backward", .compute = kNearlyFree})};
-    if (scenario_.parallel->stages.p2p_us > 0)
-      out_.free.push_back(what_if({.text = "messages between stages"}, 0.0));
-    out_.bound_by = std::ranges::min_element(out_.free, {}, &WhatIf::best_plan_us)->change;
-    out_.other = {what_if({.text = "startups twice as long", .startup = 0.5}),
-                  what_if({.text = "startups half as long", .startup = 2}),
-                  what_if({.text = "half the bandwidth", .bandwidth = 0.5}),
-                  what_if({.text = "twice the bandwidth", .bandwidth = 2}),
-                  what_if({.text = "compute twice as slow", .compute = 0.5}),
-                  what_if({.text = "compute twice as fast", .compute = 2})};
+    add(out_.free, {.text = "startups", .startup = kFree});
+    add(out_.free, {.text = "bytes", .bandwidth = kFree}, scenario_.parallel->stages.p2p_us);
+    add(out_.free, {.text = "forward and backward", .compute = nearly_free_compute()});
+    if (scenario_.parallel->stages.p2p_us > 0) add(out_.free, {.text = "messages between stages"}, 0.0);
+    if (!out_.free.empty())
+      out_.bound_by = std::ranges::min_element(out_.free, {}, &WhatIf::best_plan_us)->change;
+    add(out_.other, {.text = "startups twice as long", .startup = 0.5});
+    add(out_.other, {.text = "startups half as long", .startup = 2});
+    add(out_.other, {.text = "half the bandwidth", .bandwidth = 0.5});
+    add(out_.other, {.text = "twice the bandwidth", .bandwidth = 2});
+    add(out_.other, {.text = "compute twice as slow", .compute = 0.5});
+    add(out_.other, {.text = "compute twice as fast", .compute = 2});
   }
 
-  WhatIf what_if(const planner::Change& change, std::optional<double> p2p_us = {}) const {
+  /// A million times as fast, or as fast as the clock can tell of the shortest part.
+  double nearly_free_compute() const {
+    constexpr double kNearlyFree = 1e6;
+    constexpr double kShortestUs = 1e-5;
+    double out = kNearlyFree;
+    for (const planner::ModelPart& part : run_.parts)
+      out =
+          std::min(out, sim::to_us(part.workload.forward_total + part.workload.backward_total) / kShortestUs);
+    return std::max(out, 1.0);
+  }
+
+  /// Changes under which nothing can be run, as times become too long or too short, are left out.
+  void add(std::vector<WhatIf>& rows, const planner::Change& change,
+           std::optional<double> p2p_us = {}) const {
     tell_("what if: " + change.text);
     Scenario then = with_change(scenario_, run_, change);
     then.conditions.optimizer_us = scenario_.conditions.optimizer_us;
     if (p2p_us) then.parallel->stages.p2p_us = *p2p_us;
-    const double this_plan_us =
-        iteration_of(then, with_groups(schedule_, planned_)).value_or(out_.iteration_us);
-    const double best_us = iteration_of(then, planner::with_optimal_fusion(schedule_)).value_or(this_plan_us);
-    return {
-        .change = change.text, .this_plan_us = this_plan_us, .best_plan_us = std::min(this_plan_us, best_us)};
+    const std::optional<double> this_plan_us = iteration_of(then, with_groups(schedule_, planned_));
+    if (!this_plan_us) return;
+    const double best_us =
+        iteration_of(then, planner::with_optimal_fusion(schedule_)).value_or(*this_plan_us);
+    rows.push_back({.change = change.text,
+                    .this_plan_us = *this_plan_us,
+                    .best_plan_us = std::min(*this_plan_us, best_us)});
   }
 
   const Scenario& scenario_;

@@ -40,6 +40,7 @@ struct StageExplanation {
   std::optional<double> tied_saves_us = {};  ///< the same of the all-reduce of tied tensors, if there is one
   std::vector<StageReason> stages;
   std::vector<StageGroupReason> groups;
+  bool tries_other_groups = true;     ///< whether groups were merged and split
   std::string bound_by;               ///< as in planner::Explanation; the next two likewise
   std::vector<planner::WhatIf> free;  ///< also messages between stages, if they take time
   std::vector<planner::WhatIf> other;
@@ -47,15 +48,16 @@ struct StageExplanation {
 
 /// `run` is the result of run_divided(scenario, run.metrics.workers, schedule). Merging, splitting and
 /// what-ifs are runs of the whole job with other groups or inputs; the best plan under a change has the
-/// groups of the fusion `optimal`, or this plan's if these are faster. Times of a job of which nothing can be
-/// run under a change are this plan's. `progress` is called before each of its steps; `total` is their
-/// number. Throws core::Unsupported for runs with more tasks than kMaxExplainedTasks.
+/// groups of the fusion `optimal`, or this plan's if these are faster. Changes under which nothing can be run
+/// are left out, and so are merging and splitting where that takes more than kMaxTasksOfOtherGroups in all.
+/// `progress` is called before each of its steps; `total` is their number. Throws core::Unsupported for runs
+/// with more tasks than kMaxExplainedTasks.
 StageExplanation explain_stages(
     const Scenario& scenario, const planner::Schedule& schedule, const planner::ParallelRun& run,
     const std::function<void(std::size_t total, const std::string& what)>& progress = {});
 
-/// With more, each of the thousand runs takes a second.
-constexpr std::size_t kMaxExplainedTasks = 500'000;
+constexpr std::size_t kMaxExplainedTasks = 500'000;  // a run takes half a second
+constexpr double kMaxTasksOfOtherGroups = 2e7;       // half a minute
 
 std::string stage_explanation_text(const StageExplanation& explanation);
 std::string stage_explanation_json(const StageExplanation& explanation);

@@ -52,12 +52,15 @@ std::string stage_explanation_text(const StageExplanation& all) {
       "exposed = waiting for its own collectives and for nothing else; the last column is the change of the "
       "iteration in ms\n";
   if (all.tied_saves_us)
-    out +=
-        fmt::format("if the all-reduce of tied tensors took no time: {}\n", change_text(-*all.tied_saves_us));
+    out += fmt::format(
+        "in the first and the last stage also for the all-reduce of tied tensors; if that took no time: {}\n",
+        change_text(-*all.tied_saves_us));
   out += "\nWhy each group ends where it ends (ms since the iteration began)\n" + groups_text(all);
   out +=
       "no time, merged, split = change of the iteration in ms if the group's collectives took no time, if it "
       "were merged with the next group, or split where that costs least\n";
+  if (!all.tries_other_groups)
+    out += "merging and splitting were not tried, as so many passes and groups take too long\n";
   out += fmt::format("\nWhat bounds the iteration: {}\n", all.bound_by);
   out += planner::what_ifs_text(all.free, " free");
   out += fmt::format("  iteration {} ms, {} ms if no collective took time\n", ms(all.iteration_us),

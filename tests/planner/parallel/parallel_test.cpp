@@ -292,6 +292,23 @@ TEST_CASE("parallel: reading comes before the stages, the update after all of th
             .metrics.iteration_us == 50);
 }
 
+TEST_CASE("parallel: one stage is as fast as a job without stages, and so is a worker alone") {
+  for (const bool is_overlapped : {false, true}) {
+    const Conditions conditions = {.iterations = 1,
+                                   .read_us = 5,
+                                   .read_is_overlapped = is_overlapped,
+                                   .waiting_us = 11,
+                                   .optimizer_us = 7,
+                                   .stragglers = {{.worker = 1, .slowdown = 3}}};
+    const Metrics staged =
+        run_of(three_layers(), pair_of(2, 0.1), 2, stages_of(1, 1), R"("wfbp")", conditions).metrics;
+    const Metrics alone =
+        support::Scene(three_layers(), pair_of(2, 0.1), 2, conditions).run(schedule_of(R"("wfbp")")).metrics;
+    CHECK(staged.iteration_us == alone.iteration_us);
+    CHECK(staged.speedup == doctest::Approx(alone.speedup).epsilon(1e-12));
+  }
+}
+
 // ---- the bubble
 
 TEST_CASE("parallel: passes end when an independent evaluator of 1F1B says") {
@@ -651,7 +668,7 @@ TEST_CASE("parallel: what is refused, in one line") {
   fails(
       R"("wfbp")", {.stragglers = {{.worker = 0, .slowdown = 2}, {.worker = 3, .slowdown = 2}}},
       "expected stragglers of which one pipeline has the slowest of every stage, with the key parallel, got "
-      "stragglers in 2 pipelines, of which none has");
+      "those of 2 pipelines on 4 workers");
   CHECK_THROWS_WITH_AS(run_of(three_layers(), pair_of(2, 0.1), 8, stages_of(4, 4), R"("wfbp")"),
                        "expected a model of at least 4 layers, one for each part, got 3", core::Unsupported);
 }

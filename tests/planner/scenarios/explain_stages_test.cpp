@@ -191,6 +191,45 @@ TEST_CASE("stage explanation: a proven plan loses by every merge and split, and 
   if (!support::kSanitized) CHECK(seen == std::set<std::string>{"channel", "exact", "gradients", "pass"});
 }
 
+// The last stage takes 0.4 us, of which a millionth is shorter than the clock can tell: compute is then
+// divided by 40,000 alone, and takes 2,400 us / 40,000 = 0.06 us. Where times are near the limit of the
+// clock, "twice as slow" is left out.
+TEST_CASE("stage explanation: changes keep times that the clock can tell") {
+  const Scenario scenario = scenario_of(
+      support::profile_of({{100, 200, {1000}}, {100, 200, {1000}}, {0.2, 0.2, {1000}}}), pair_of(2, 0.001),
+      R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 4, "layers": [2, 1]}})");
+  const StageExplanation found = explained(scenario, 4, schedule_of(R"("wfbp")"));
+  const double sent_us = 2 * (2 + 4);  // stage 0, two groups of 4,000 bytes
+  CHECK(change(found.free, "forward and backward").this_plan_us ==
+        doctest::Approx(sent_us + 0.06).epsilon(1e-2));
+  CHECK(found.bound_by == "forward and backward");
+  CHECK(found.other.size() == 6);
+
+  const Scenario longest =
+      scenario_of(support::profile_of({{2e12, 2e12, {1000}}, {1, 1, {1000}}}), pair_of(2, 0.001),
+                  R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 1}})");
+  const StageExplanation other = explained(longest, 4, schedule_of(R"("wfbp")"));
+  CHECK(other.other.size() == 5);
+  CHECK(std::ranges::none_of(
+      other.other, [](const planner::WhatIf& each) { return each.change == "compute twice as slow"; }));
+}
+
+TEST_CASE("stage explanation: without merging and splitting where that takes too long") {
+  Scenario scenario =
+      scenario_of(support::profile_of(std::vector<support::LayerSpec>(40, {1, 2, {10, 20, 30}})),
+                  pair_of(2, 0.1), R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 4}})");
+  const Schedule schedule = schedule_of(R"({"pipeline": "sharded", "fusion": "none"})");
+  CHECK(explained(scenario, 4, schedule).tries_other_groups);
+  scenario.parallel->stages.micro_batches =
+      2000;  // 160,000 layers forward and as many backward, times 120 tensors
+  const StageExplanation found = explained(scenario, 4, schedule);
+  CHECK_FALSE(found.tries_other_groups);
+  CHECK_FALSE(found.groups.front().reason.merging_costs_us);
+  CHECK_FALSE(found.groups.front().reason.splitting_costs_us);
+  CHECK(scenarios::stage_explanation_text(found).find("merging and splitting were not tried") !=
+        std::string::npos);
+}
+
 TEST_CASE("stage explanation: a job with too many passes is refused") {
   const Scenario scenario =
       scenario_of(three_layers(), pair_of(2, 0.1),

@@ -97,6 +97,18 @@ TEST_CASE("scenario: every stage has a plan, whose workers are those of its data
   CHECK(again.groups[0].tensors == found.parts[1].plan.groups[0].tensors);
 }
 
+// F 0-2 B 2-6: both layers together take 6 (3 + 2) = 30 us on four workers, until 36; one after the other
+// 6 (3 + 1) = 24 us each from 4 on, until 52.
+TEST_CASE("scenario: constraints make the plan of a stage slower, and not its lower bound") {
+  const scenarios::Scenario scenario =
+      read(R"(, "schedules": [{"fusion": {"kind": "optimal", "constraints": {"max_group_bytes": 40}}}])",
+           R"({"pipeline": 1})");
+  const scenarios::DividedPlan found = scenarios::divided_plan(scenario, 4, scenario.schedules.front());
+  CHECK(found.whole.optimality == planner::Optimality::exact);
+  CHECK(found.whole.iteration_us == 52);
+  CHECK(found.whole.lower_bound_us == 36);
+}
+
 TEST_CASE("scenario: a plan for a stage says how many workers shard, and its emission has the mesh") {
   std::string text =
       scenario(R"(, "schedules": [{"name": "hsdp", "fusion": "none", "reshard_after_forward": false}])");
@@ -394,7 +406,7 @@ TEST_CASE("scenario: what does not know stages refuses them in one line") {
   refused(
       [&] { scenarios::read_scenario(core::Field::parse(scenario(schedules), "s.json")); },
       "s.json: /parallel: expected no key parallel, which only simulate, sweep, report and plan, alone or "
-      "with --emit, take, got an object with 2 keys");
+      "with --emit or --explain, take, got an object with 2 keys");
   refused([&] { read(""); }, "s.json: /schedules: expected a value, got nothing");
   refused([&] { scenarios::run(read(schedules, R"({"data": 3})")); },
           "s.json: /workers: expected 3 workers, the product of tensor, pipeline and data, got 4 (schedule "
