@@ -247,7 +247,7 @@ class Corpus:
             self.add(["plan", "s.json", "--workers", "4", "--for", target], self.job)
         parallel = {"s.json": self.schemas["scenario-parallel.json"], "profile.json": self.profile,
                     "network.json": self.schemas["network.json"]}
-        for options in ([], ["--emit", "megatron"]):
+        for options in ([], ["--emit", "megatron"], ["--explain"]):
             self.add(["plan", "s.json", *options], parallel)
         divided = {**json.loads(parallel["s.json"]), "profile": {"estimate": "model.json", "device": "h100"},
                    "parallel": {"tensor": 2, "data": 4, "stages": {"schedule": "1f1b", "micro_batches": 2}}, "workers": 8}
