@@ -9,7 +9,7 @@
 #include "core/errors.hpp"
 #include "core/scaled.hpp"
 #include "planner/parallel/parts.hpp"
-#include "planner/parallel/slowest_pipeline.hpp"
+#include "planner/parallel/slowest_replica.hpp"
 #include "planner/pipeline/whole_segments.hpp"
 #include "planner/run/cost_warnings.hpp"
 #include "planner/schedule/choice.hpp"
@@ -56,7 +56,7 @@ bool has_tensor_with(const core::Profile& profile, const std::string& part_of_na
   });
 }
 
-/// The parts as the slowest pipeline computes them.
+/// The parts as the slowest replica computes them.
 std::vector<core::Profile> slowed(std::vector<core::Profile> parts, const std::vector<double>& slowdowns) {
   for (std::size_t part = 0; part < parts.size(); ++part)
     if (const double slowdown = slowdowns[part % slowdowns.size()]; slowdown != 1)
@@ -64,7 +64,7 @@ std::vector<core::Profile> slowed(std::vector<core::Profile> parts, const std::v
   return parts;
 }
 
-/// The conditions of the slowest pipeline, of which all stages wait for the slowest update.
+/// The conditions of the slowest replica, of which all stages wait for the slowest update.
 Conditions with_slowest(const Conditions& conditions, const std::vector<double>& slowdowns) {
   Conditions out = conditions;
   out.stragglers.clear();
@@ -371,7 +371,7 @@ ParallelRun run_parallel(const core::Profile& profile, const core::Network& netw
                          const Parallel& parallel) {
   return within_clock([&] {
     check_workers(parallel, workers);
-    const std::vector<double> slowdowns = slowest_pipeline(parallel, workers, conditions.stragglers);
+    const std::vector<double> slowdowns = slowest_replica(parallel, workers, conditions.stragglers);
     const auto chosen_for = [&](std::int64_t micro_batches) {
       return Runner(profile, network, workers, all_reduce, conditions, schedule, parallel, slowdowns,
                     micro_batches)

@@ -45,7 +45,7 @@ struct ParallelRun {
   std::shared_ptr<const DividedJob> job;
   std::vector<ModelPart> parts;
   std::optional<PartGroups> tied;  ///< the copies of the last stage that the first one sums, too
-  Conditions conditions;  ///< those of the run, without stragglers: of the slowest pipeline, which all others
+  Conditions conditions;  ///< those of the run, without stragglers: of the slowest replica, which all others
                           ///< wait for
   JobGraph graph;
   sim::Timeline timeline;
@@ -53,7 +53,7 @@ struct ParallelRun {
 
 /// The profile is that of one worker: with tensor and expert parallelism its layers have what is left of
 /// their tensors, and their times include the collectives of these. The iteration is reading, the slowest
-/// stage, and the update, for which all stages wait. With stragglers it is that of the slowest pipeline.
+/// stage, and the update, for which all stages wait. With stragglers it is that of the slowest replica.
 /// Throws Unsupported for other conditions that workers do not share, and for compression.
 ParallelRun run_parallel(const core::Profile& profile, const core::Network& network, std::int64_t workers,
                          const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,

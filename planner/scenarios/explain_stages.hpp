@@ -37,7 +37,7 @@ struct StageGroupReason {
 struct StageExplanation {
   double iteration_us = 0;
   double without_collectives_us = 0;         ///< the iteration if no collective takes time
-  std::optional<double> tied_saves_us = {};  ///< the same of the all-reduce of tied tensors, if there is one
+  std::optional<double> tied_saves_us = {};  ///< by how much shorter it is if that of tied tensors takes none
   std::vector<StageReason> stages;
   std::vector<StageGroupReason> groups;
   bool tries_other_groups = true;     ///< whether groups were merged and split

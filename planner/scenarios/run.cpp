@@ -278,7 +278,7 @@ std::vector<WorkerTimeline> stage_timelines(const Scenario& scenario, std::int64
     added.stage = stage;
     added.process =
         fmt::format("{}: stage {} of {}{}, {} workers", schedule.name, stage, parallel.pipeline,
-                    scenario.conditions.stragglers.empty() ? "" : " of the slowest pipeline", workers);
+                    scenario.conditions.stragglers.empty() ? "" : " of the slowest replica", workers);
     added.marks = {sim::Time::zero(), sim::from_us(run.metrics.iteration_us)};
     added.waits = planner::waits_for_collectives(ran, facts, stage);
     planner::add_stage_slices(ran, facts, stage, added.process, added.tracks, added.slices);

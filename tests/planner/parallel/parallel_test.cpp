@@ -665,10 +665,9 @@ TEST_CASE("parallel: what is refused, in one line") {
                               1000, stages_of(500, 1001), R"("wfbp")"),
                        "expected at most 1e+06 passes of micro-batches through parts, got 1.001e+06",
                        core::Unsupported);
-  fails(
-      R"("wfbp")", {.stragglers = {{.worker = 0, .slowdown = 2}, {.worker = 3, .slowdown = 2}}},
-      "expected stragglers of which one pipeline has the slowest of every stage, with the key parallel, got "
-      "those of 2 pipelines on 4 workers");
+  fails(R"("wfbp")", {.stragglers = {{.worker = 0, .slowdown = 2}, {.worker = 3, .slowdown = 2}}},
+        "expected stragglers of which one replica has the slowest of every stage, with the key parallel, got "
+        "those of 2 replicas on 4 workers");
   CHECK_THROWS_WITH_AS(run_of(three_layers(), pair_of(2, 0.1), 8, stages_of(4, 4), R"("wfbp")"),
                        "expected a model of at least 4 layers, one for each part, got 3", core::Unsupported);
 }

@@ -1,7 +1,7 @@
-// Stragglers of jobs with pipeline stages: which pipeline is the slowest, a timeline by hand, and a
-// simulation of all pipelines beside one another.
+// Stragglers of jobs with pipeline stages: which replica is the slowest, a timeline by hand, and a
+// simulation of all replicas beside one another.
 
-#include "planner/parallel/slowest_pipeline.hpp"
+#include "planner/parallel/slowest_replica.hpp"
 
 #include <algorithm>
 #include <string>
@@ -30,21 +30,21 @@ Parallel stages_of(std::int64_t pipeline, std::int64_t tensor, std::int64_t micr
 using Slowdowns = std::vector<double>;
 
 // 12 workers: stage 0 has the tensor groups {0 1} {2 3} {4 5}, stage 1 {6 7} {8 9} {10 11}
-TEST_CASE("slowest pipeline: workers are neighbours in tensor groups, then come data groups, then stages") {
+TEST_CASE("slowest replica: workers are neighbours in tensor groups, then come data groups, then stages") {
   const auto slowest = [](const std::vector<Straggler>& stragglers) {
-    return slowest_pipeline(stages_of(2, 2, 1), 12, stragglers);
+    return slowest_replica(stages_of(2, 2, 1), 12, stragglers);
   };
   CHECK(slowest({}) == Slowdowns{1, 1});
   CHECK(slowest({{3, 1.5}}) == Slowdowns{1.5, 1});
   CHECK(slowest({{8, 1.5}}) == Slowdowns{1, 1.5});
-  CHECK(slowest({{2, 1.5}, {9, 3}}) == Slowdowns{1.5, 3});             // one pipeline
+  CHECK(slowest({{2, 1.5}, {9, 3}}) == Slowdowns{1.5, 3});             // one replica
   CHECK(slowest({{2, 1.5}, {9, 3}, {0, 1.25}}) == Slowdowns{1.5, 3});  // a faster one beside it
   CHECK(slowest({{0, 1.5}, {4, 2}}) == Slowdowns{2, 1});               // one stage
   CHECK(slowest({{12, 2}}) == Slowdowns{1, 1});                        // no worker of the job
   CHECK_THROWS_WITH_AS(
       slowest({{0, 1.5}, {8, 2}}),
-      "expected stragglers of which one pipeline has the slowest of every stage, with the key parallel, got "
-      "those of 2 pipelines on 12 workers",
+      "expected stragglers of which one replica has the slowest of every stage, with the key parallel, got "
+      "those of 2 replicas on 12 workers",
       core::Unsupported);
   // faster ones help where no other worker of the stage is slower
   CHECK(slowest({{0, 0.5}, {1, 0.5}}) == Slowdowns{1, 1});
@@ -61,7 +61,7 @@ TEST_CASE("slowest pipeline: workers are neighbours in tensor groups, then come 
 // stage 1     F1  B1        F2  B2
 //          0  2   6     14  18      26
 //   channel                         [R1 26-36]
-TEST_CASE("parallel: a straggler slows its stage of its pipeline, which all others wait for") {
+TEST_CASE("parallel: a straggler slows its stage of its replica, which all others wait for") {
   Parallel parallel = stages_of(2, 1, 2);
   parallel.stages.layers = {1, 1};
   const core::Profile profile = profile_of({{2, 4, {10}}, {2, 4, {20}}});
@@ -86,44 +86,44 @@ TEST_CASE("parallel: a straggler slows its stage of its pipeline, which all othe
         doctest::Approx(usual.metrics.speedup * usual.metrics.iteration_us).epsilon(1e-12));
 }
 
-std::vector<double> times(double us, Slowdowns pipeline) {
-  for (double& each : pipeline) each *= us;
-  return pipeline;
+std::vector<double> times(double us, Slowdowns replica) {
+  for (double& each : replica) each *= us;
+  return replica;
 }
 
-// Each part is one layer, whose all-reduces take the same time in all stages and begin when all pipelines are
+// Each part is one layer, whose all-reduces take the same time in all stages and begin when all replicas are
 // ready.
-TEST_CASE("parallel: stragglers are as in a simulation of all pipelines") {
+TEST_CASE("parallel: stragglers are as in a simulation of all replicas") {
   std::size_t accepted = 0;
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const std::int64_t stages = random.between(1, 4);
-    const std::int64_t pipelines = random.between(2, 3);
+    const std::int64_t replicas = random.between(2, 3);
     const Parallel parallel = stages_of(stages, 1, random.between(1, 5));
     const auto forward_us = static_cast<double>(random.between(1, 20));
     const auto backward_us = static_cast<double>(random.between(1, 20));
     Conditions conditions;
-    std::vector<Slowdowns> slowdowns(static_cast<std::size_t>(pipelines),
+    std::vector<Slowdowns> slowdowns(static_cast<std::size_t>(replicas),
                                      Slowdowns(static_cast<std::size_t>(stages), 1.0));
-    for (std::int64_t worker = 0; worker < stages * pipelines; ++worker) {
+    for (std::int64_t worker = 0; worker < stages * replicas; ++worker) {
       if (!random.one_in(4)) continue;
       const double slowdown = static_cast<double>(random.between(2, 12)) / 4;
       conditions.stragglers.push_back({.worker = worker, .slowdown = slowdown});
-      slowdowns[static_cast<std::size_t>(worker % pipelines)][static_cast<std::size_t>(worker / pipelines)] =
+      slowdowns[static_cast<std::size_t>(worker % replicas)][static_cast<std::size_t>(worker / replicas)] =
           slowdown;
     }
     const core::Profile profile = profile_of(
         std::vector<support::LayerSpec>(static_cast<std::size_t>(stages), {forward_us, backward_us, {10}}));
     const core::Network network = support::link_of(1, 0.1);
     try {
-      const ParallelRun run = run_parallel(profile, network, stages * pipelines, {}, conditions,
+      const ParallelRun run = run_parallel(profile, network, stages * replicas, {}, conditions,
                                            schedule_of(R"("wfbp")"), parallel);
       ++accepted;
       double passes_end_us = 0;
-      for (const Slowdowns& pipeline : slowdowns)
+      for (const Slowdowns& replica : slowdowns)
         passes_end_us = std::max(passes_end_us, std::ranges::max(support::ends_of_passes(
-                                                    times(forward_us, pipeline), times(backward_us, pipeline),
+                                                    times(forward_us, replica), times(backward_us, replica),
                                                     parallel.stages.micro_batches, 0)));
       CHECK(run.metrics.iteration_us ==
             doctest::Approx(passes_end_us + run.stages.front().communication_us).epsilon(1e-9));
