@@ -255,7 +255,7 @@ double tasks_per_worker(const Scenario& scenario) {
 /// all.
 bool simulates_each(const Scenario& scenario) {
   const Conditions& conditions = scenario.conditions;
-  if (scenario.parallel) return false;  // but the slowest replica
+  if (scenario.parallel) return false;  // the slowest replica stands for all
   return conditions.workers_differ() || (!conditions.stragglers.empty() && !conditions.overlap.slows());
 }
 
