@@ -70,17 +70,6 @@ Observed observe(const Setting& setting, const Simulated& simulated) {
   return out;
 }
 
-/// The part of a span that overlaps no compute.
-Time exposed(const Span& span, const std::vector<Span>& computing) {
-  Time hidden{};
-  for (const Span& compute : computing) {
-    const Time from = std::max(span.start, compute.start);
-    const Time to = std::min(span.end, compute.end);
-    if (from < to) hidden += to - from;
-  }
-  return span.end - span.start - hidden;
-}
-
 // ---- what would happen
 
 /// The iteration time if two neighbouring groups are merged, with the better of their transfers.
@@ -138,7 +127,7 @@ std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& re
                                                           : "tick";
       channel_free = first.end;
       for (const Span& span : seen.collectives[g])
-        reason.exposed_us += sim::to_us(exposed(span, seen.computing));
+        reason.exposed_us += sim::to_us(span.end - span.start - overlap(span, seen.computing));
     }
     add_boundary_costs(
         request.workload, simulated.groups, g, planned_us,
@@ -353,6 +342,13 @@ void add_compressors(const Setting& setting, const Schedule& schedule,
 }
 
 }  // namespace
+
+Time overlap(const Span& span, const std::vector<Span>& others) {
+  Time out{};
+  for (const Span& other : others)
+    out += std::max(Time::zero(), std::min(span.end, other.end) - std::max(span.start, other.start));
+  return out;
+}
 
 Schedule with_optimal_fusion(const Schedule& schedule) {
   Schedule best = schedule;

@@ -14,6 +14,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "planner/run/predict.hpp"
+#include "sim/timeline.hpp"
 
 namespace planner {
 
@@ -75,6 +76,9 @@ struct Explanation {
 /// each of its steps; `total` is their number.
 Explanation explain(const Setting& setting, const Schedule& schedule, const Run& run,
                     const std::function<void(std::size_t total, const std::string& what)>& progress = {});
+
+/// The part of a span that lies in any of the others, of which no two overlap.
+sim::Time overlap(const sim::Span& span, const std::vector<sim::Span>& others);
 
 /// The schedule with its fusion replaced by the exact one.
 Schedule with_optimal_fusion(const Schedule& schedule);

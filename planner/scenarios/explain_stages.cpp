@@ -35,13 +35,6 @@ bool is_of(const StageTask& task, std::int64_t part, std::size_t process_group, 
          task.item == static_cast<std::int64_t>(group);
 }
 
-Time overlap(const Span& span, const std::vector<Span>& others) {
-  Time out{};
-  for (const Span& other : others)
-    out += std::max(Time::zero(), std::min(span.end, other.end) - std::max(span.start, other.start));
-  return out;
-}
-
 class Explainer {
  public:
   Explainer(const Scenario& scenario, const Schedule& schedule, const ParallelRun& run, Tell tell)
@@ -149,7 +142,8 @@ class Explainer {
       if (is_last_pass && (task.item == StageTask::kWholePass || task.item == last_step)) ready = span.end;
       const bool is_of_group = is_of(task, static_cast<std::int64_t>(part), process_group, added.number);
       if (is_of_group)
-        added.reason.exposed_us += sim::to_us(overlap(span, waits_[static_cast<std::size_t>(added.stage)]));
+        added.reason.exposed_us +=
+            sim::to_us(planner::overlap(span, waits_[static_cast<std::size_t>(added.stage)]));
       if (is_of_group && task.kind == Kind::reduce && !is_sent) {
         is_sent = true;
         added.reason.sendable_us = sim::to_us(ready);
