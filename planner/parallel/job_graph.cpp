@@ -13,6 +13,7 @@
 #include "core/errors.hpp"
 #include "planner/graph/copied_out.hpp"
 #include "planner/graph/groups_by_layer.hpp"
+#include "planner/parallel/parts.hpp"
 #include "planner/parallel/slots.hpp"
 
 namespace planner {
@@ -22,6 +23,18 @@ using core::CollectiveKind;
 using sim::TaskId;
 using sim::Time;
 using Kind = StageTask::Kind;
+
+bool is_forward(const Slot& slot) { return slot.kind == PassKind::forward; }
+
+Kind task_kind(PassKind kind) {
+  switch (kind) {
+    case PassKind::forward: return Kind::forward;
+    case PassKind::backward: return Kind::backward;
+    case PassKind::input_gradients: return Kind::input_gradients;
+    case PassKind::weight_gradients: return Kind::weight_gradients;
+  }
+  return Kind::forward;
+}
 
 bool gathers(const Op& op) { return op.kind == CollectiveKind::all_gather; }
 bool reduces(const Op& op) { return op.issue == Issue::gradients || op.issue == Issue::backward_end; }
@@ -66,10 +79,12 @@ class StageWriter {
         stage_(stage),
         builder_(builder),
         tasks_(tasks),
+        own_parts_(parallel.parts_on(stage)),
         issued_(parts.size()),
         gathered_(parts.size()),
+        begun_(parts.size()),
         copied_out_(parts.size()) {
-    for (std::int64_t part = stage; part < parallel.parts(); part += parallel.pipeline)
+    for (const std::int64_t part : own_parts_)
       for (const PartGroups& groups : parts[static_cast<std::size_t>(part)].groups)
         issued_[static_cast<std::size_t>(part)].emplace_back(groups);
   }
@@ -78,12 +93,17 @@ class StageWriter {
   template <typename Note>
   std::vector<TaskId> run(const Note& note) {
     gather_at_once();
-    for (const Slot& slot : slots_of(parallel_.stages, parallel_.pipeline, stage_)) {
+    const std::vector<Slot> slots = slots_of(parallel_.stages, parallel_.pipeline, stage_);
+    const std::vector<std::size_t> last_yields = find_last_yields(slots);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const Slot& slot = slots[i];
       first_of_pass_.reset();
-      if (slot.is_forward)
+      is_last_ = last_yields[static_cast<std::size_t>(slot.part)] == i;
+      if (is_forward(slot))
         forward(slot);
       else
         backward(slot);
+      begun_[static_cast<std::size_t>(slot.part)] = true;
       note(slot, Pass{.first = *first_of_pass_, .last = *last_});
     }
     while (!waiting_.empty()) send_next_part();
@@ -95,6 +115,22 @@ class StageWriter {
 
  private:
   const ModelPart& part_of(const Slot& slot) const { return parts_[static_cast<std::size_t>(slot.part)]; }
+
+  /// By part: the pass that yields its last gradients.
+  std::vector<std::size_t> find_last_yields(const std::vector<Slot>& slots) const {
+    std::vector<std::size_t> out(parts_.size());
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      if (yields_weight_gradients(slots[i].kind)) out[static_cast<std::size_t>(slots[i].part)] = i;
+    return out;
+  }
+
+  StageTask task_of(const Slot& slot, std::int64_t item = StageTask::kWholePass) const {
+    return {.kind = task_kind(slot.kind),
+            .part = slot.part,
+            .micro_batch = slot.micro_batch,
+            .item = item,
+            .is_last = is_last_};
+  }
 
   TaskId add(const StageTask& task, sim::StreamId stream, Time duration) {
     tasks_.push_back(task);
@@ -130,7 +166,7 @@ class StageWriter {
   /// Gathers that follow an update are queued at once, part by part in the order of the first forward passes.
   /// Either each layer waits for its own, or the first pass for all.
   void gather_at_once() {
-    for (std::int64_t part = stage_; part < parallel_.parts(); part += parallel_.pipeline)
+    for (const std::int64_t part : own_parts_)
       for (std::size_t group = 0; group < parts_[static_cast<std::size_t>(part)].groups.size(); ++group) {
         const PartGroups& groups = parts_[static_cast<std::size_t>(part)].groups[group];
         auto& gathered = gathered_[static_cast<std::size_t>(part)].emplace_back(groups.groups.size());
@@ -158,8 +194,8 @@ class StageWriter {
     const PartGroups& groups = part_of(slot).groups[process_group];
     auto& gathered = gathered_[static_cast<std::size_t>(slot.part)][process_group];
     const auto count = static_cast<std::uint32_t>(groups.groups.size());
-    const bool is_early = gathers_early(groups.program, slot.is_forward);
-    std::uint32_t ahead = std::min(count, ahead_of(groups.program, slot.is_forward).value_or(count));
+    const bool is_early = gathers_early(groups.program, is_forward(slot));
+    std::uint32_t ahead = std::min(count, ahead_of(groups.program, is_forward(slot)).value_or(count));
     // FSDP2 issues further gathers when compute has come to the first group
     if (is_early && reached == 0) ahead = 1;
     IssuedOps& issued = issued_[static_cast<std::size_t>(slot.part)][process_group];
@@ -167,25 +203,25 @@ class StageWriter {
       const Op& op = *issued.gathers[issued.gathers_seen];
       if (count - 1 - op.group >= reached + ahead) break;
       // backward uses the groups in the opposite order
-      const std::uint32_t group = slot.is_forward ? op.group : count - 1 - op.group;
+      const std::uint32_t group = is_forward(slot) ? op.group : count - 1 - op.group;
       if (gathered[group]) continue;
       Op of_group = op;
       of_group.group = group;
       const TaskId id =
           gather({.part = slot.part, .process_group = static_cast<std::int64_t>(process_group)}, of_group);
       const std::optional<TaskId> after =
-          is_early ? copied_out_[static_cast<std::size_t>(slot.part)].awaited(slot.is_forward) : last_;
+          is_early ? copied_out_[static_cast<std::size_t>(slot.part)].awaited(is_forward(slot)) : last_;
       if (after) builder_.add_dependency(*after, id);
       gathered[group] = id;
     }
   }
 
-  static std::optional<std::uint32_t> ahead_of(const Program& program, bool is_forward) {
-    return !is_forward && program.backward_prefetch ? program.backward_prefetch : program.prefetch;
+  static std::optional<std::uint32_t> ahead_of(const Program& program, bool in_forward) {
+    return !in_forward && program.backward_prefetch ? program.backward_prefetch : program.prefetch;
   }
 
-  static bool gathers_early(const Program& program, bool is_forward) {
-    return program.gathers_early && ahead_of(program, is_forward) != 0U;
+  static bool gathers_early(const Program& program, bool in_forward) {
+    return program.gathers_early && ahead_of(program, in_forward) != 0U;
   }
 
   bool has_gathers(const Slot& slot) const {
@@ -195,9 +231,11 @@ class StageWriter {
                        });
   }
 
-  /// Whether a pass may have to gather, for which it is written layer by layer.
+  /// Whether a pass may have to gather, for which it is written layer by layer. Weight gradients need no
+  /// parameters.
   bool may_gather(const Slot& slot) const {
-    if (slot.is_forward && slot.micro_batch == 0) return has_gathers(slot);
+    if (slot.kind == PassKind::weight_gradients) return false;
+    if (!begun_[static_cast<std::size_t>(slot.part)]) return has_gathers(slot);
     return std::any_of(
         part_of(slot).groups.begin(), part_of(slot).groups.end(), [&](const PartGroups& groups) {
           const std::vector<bool> released = released_after_forward(groups.program, groups.groups.size());
@@ -205,7 +243,7 @@ class StageWriter {
           const bool gathers_for_passes =
               std::any_of(groups.program.ops.begin(), groups.program.ops.end(),
                           [](const Op& op) { return op.issue == Issue::forward; });
-          return any || (slot.is_forward && gathers_for_passes &&
+          return any || (is_forward(slot) && gathers_for_passes &&
                          releases_after_backward(parallel_, groups.program));
         });
   }
@@ -214,10 +252,10 @@ class StageWriter {
     for (std::size_t of = 0; of < part_of(slot).groups.size(); ++of) {
       const PartGroups& groups = part_of(slot).groups[of];
       auto& gathered = gathered_[static_cast<std::size_t>(slot.part)][of];
-      if (!slot.is_forward && !releases_after_backward(parallel_, groups.program)) continue;
+      if (!is_forward(slot) && !releases_after_backward(parallel_, groups.program)) continue;
       const std::vector<bool> released = released_after_forward(groups.program, groups.groups.size());
       for (const Op& op : groups.program.ops)
-        if (op.issue == Issue::forward && (!slot.is_forward || released[op.group]))
+        if (op.issue == Issue::forward && (!is_forward(slot) || released[op.group]))
           gathered[op.group].reset();
     }
   }
@@ -225,20 +263,17 @@ class StageWriter {
   // ---- passes
 
   void forward(const Slot& slot) {
-    const StageTask task = {.kind = Kind::forward, .part = slot.part, .micro_batch = slot.micro_batch};
     const Workload& workload = part_of(slot).workload;
     copied_out_[static_cast<std::size_t>(slot.part)].begin_forward(last_);
     if (!may_gather(slot)) {
-      compute(task, workload.forward_total);
+      compute(task_of(slot), workload.forward_total);
       return;
     }
     const Arrivals by_first_layer = begin_gathers(slot, groups_by_first_layer);
     std::vector<std::uint32_t> reached(by_first_layer.size());
     for (std::uint32_t layer = 0; layer < workload.forward.size(); ++layer) {
       const std::vector<TaskId> awaited = come_to(slot, by_first_layer, layer, reached);
-      StageTask of_layer = task;
-      of_layer.item = layer;
-      const TaskId id = compute(of_layer, workload.forward[layer]);
+      const TaskId id = compute(task_of(slot, layer), workload.forward[layer]);
       for (const TaskId earlier : awaited) builder_.add_dependency(earlier, id);
     }
     release_after(slot);
@@ -275,30 +310,31 @@ class StageWriter {
     return awaited;
   }
 
-  bool is_last(const Slot& slot) const { return slot.micro_batch == parallel_.stages.micro_batches - 1; }
-
-  /// Whether collectives are issued one by one under the pass that yields their gradients.
-  bool overlaps() const {
-    if (parallel_.stages.overlaps_in_all) return true;
-    return stage_ == 0 && parallel_.stages.order == StageOrder::one_f_one_b;
-  }
-
   void backward(const Slot& slot) {
-    const StageTask task = {.kind = Kind::backward, .part = slot.part, .micro_batch = slot.micro_batch};
-    const Workload& workload = part_of(slot).workload;
-    const bool sends = is_last(slot) && overlaps() && !part_of(slot).groups.empty();
+    const bool is_sharded = shards_parameters(slot);
+    const bool sends =
+        is_last_ && !part_of(slot).groups.empty() && parallel_.sends_under_backward(stage_, is_sharded);
     if (sends || may_gather(slot))
       backward_by_step(slot, sends);
     else
-      compute(task, workload.backward_total);
-    release_after(slot);
+      compute(task_of(slot), backward_time(part_of(slot).workload, slot.kind, parallel_.stages.weight_share));
+    if (yields_weight_gradients(slot.kind)) release_after(slot);
     for (Waiting& part : waiting_) --part.passes;
     if (sends)
       send_ready(
           slot.part, [](const IssuedOps& issued) -> auto& { return issued.at_end; });
-    else if (is_last(slot))
-      waiting_.push_back({.part = slot.part, .passes = passes_of_delay()});
+    else if (is_last_)
+      waiting_.push_back({.part = slot.part, .passes = passes_of_delay(is_sharded)});
     while (!waiting_.empty() && waiting_.front().passes <= 0) send_next_part();
+    if (is_last_ && parallel_.overlap(is_sharded) == StageOverlap::none)
+      for (const std::optional<TaskId>& sent : {last_on_channel_, last_between_})
+        if (sent) next_waits_for_.push_back(*sent);
+  }
+
+  bool shards_parameters(const Slot& slot) const {
+    return std::ranges::any_of(part_of(slot).groups, [](const PartGroups& groups) {
+      return groups.program.sharding == Sharding::parameters;
+    });
   }
 
   void backward_by_step(const Slot& slot, bool sends) {
@@ -308,9 +344,8 @@ class StageWriter {
     std::vector<std::uint32_t> reached(by_first_step.size());
     for (std::uint32_t step = 0; step < workload.backward.size(); ++step) {
       const std::vector<TaskId> awaited = come_to(slot, by_first_step, step, reached);
-      const TaskId id =
-          compute({.kind = Kind::backward, .part = slot.part, .micro_batch = slot.micro_batch, .item = step},
-                  workload.backward[step].duration);
+      const TaskId id = compute(task_of(slot, step), step_time(workload, workload.backward[step], slot.kind,
+                                                               parallel_.stages.weight_share));
       for (const TaskId earlier : awaited) builder_.add_dependency(earlier, id);
       if (sends)
         send_ready(
@@ -319,8 +354,10 @@ class StageWriter {
   }
 
   /// Later stages wait, so that all stages send the same part at once.
-  std::int64_t passes_of_delay() const {
-    return parallel_.stages.order == StageOrder::interleaved ? stage_ : 0;
+  std::int64_t passes_of_delay(bool is_sharded) const {
+    const bool delays = parallel_.stages.order == StageOrder::interleaved &&
+                        parallel_.overlap(is_sharded) == StageOverlap::first_stage;
+    return delays ? stage_ : 0;
   }
 
   // ---- gradients
@@ -352,7 +389,6 @@ class StageWriter {
     const PartGroups& groups = parts_[static_cast<std::size_t>(part)].groups[process_group];
     StageTask task = {.kind = Kind::reduce,
                       .part = part,
-                      .micro_batch = parallel_.stages.micro_batches - 1,
                       .item = op.group,
                       .process_group = static_cast<std::int64_t>(process_group),
                       .collective = op.kind};
@@ -384,6 +420,8 @@ class StageWriter {
   std::int64_t stage_;
   sim::TaskGraphBuilder& builder_;
   std::vector<StageTask>& tasks_;
+  std::vector<std::int64_t> own_parts_;
+  bool is_last_ = false;        // whether this pass yields the last gradients of its part
   std::optional<TaskId> last_;  // compute task
   std::optional<TaskId> first_of_pass_;
   std::optional<TaskId> last_on_channel_;
@@ -394,6 +432,7 @@ class StageWriter {
   std::vector<TaskId> next_waits_for_;          // the next compute task does
   std::vector<std::vector<IssuedOps>> issued_;  // by part of the stage and process group
   std::vector<std::vector<std::vector<std::optional<TaskId>>>> gathered_;  // by part, process group and group
+  std::vector<bool> begun_;                                                // by part
   std::vector<CopiedOut> copied_out_;  // by part: FSDP2's streams serve all process groups of a model
   std::size_t gathers_from_ = 0;       // the first task that a gather of this pass may be
 };
@@ -402,14 +441,15 @@ class JobWriter {
  public:
   JobWriter(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap,
             std::optional<Time> tied)
-      : p2p_(sim::from_us(parallel.stages.p2p_us)) {
+      : parallel_(parallel), p2p_(sim::from_us(parallel.stages.p2p_us)) {
     for (std::int64_t stage = 0; stage < parallel.pipeline; ++stage) add_streams(stage, overlap);
     const std::int64_t last = parallel.pipeline - 1;
     std::vector<TaskId> before_tie;
     for (std::int64_t stage = 0; stage <= last; ++stage) {
       const std::vector<TaskId> ends =
           StageWriter(parallel, parts, stage, builder_, tasks_).run([&](const Slot& slot, const Pass& pass) {
-            passes_[{slot.is_forward, slot.part, slot.micro_batch}] = pass;
+            if (slot.kind != PassKind::weight_gradients)
+              passes_[{is_forward(slot), slot.part, slot.micro_batch}] = pass;
           });
       if (stage == 0 || stage == last) before_tie.insert(before_tie.end(), ends.begin(), ends.end());
     }
@@ -418,11 +458,11 @@ class JobWriter {
       tie(last, parallel.parts() - 1, before_tie, *tied);
     }
     for (const auto& [which, pass] : passes_) {
-      const auto& [is_forward, part, micro_batch] = which;
-      const std::int64_t from = is_forward ? part - 1 : part + 1;
+      const auto& [goes_forward, part, micro_batch] = which;
+      const std::int64_t from = goes_forward ? part - 1 : part + 1;
       if (from < 0 || from >= parallel.parts()) continue;
-      send({.kind = Kind::message, .part = part, .micro_batch = micro_batch, .item = is_forward ? 1 : 0},
-           passes_.at({is_forward, from, micro_batch}).last, pass.first, from % parallel.pipeline);
+      send({.kind = Kind::message, .part = part, .micro_batch = micro_batch, .item = goes_forward ? 1 : 0},
+           passes_.at({goes_forward, from, micro_batch}).last, pass.first, parallel.stage_of(from));
     }
   }
 
@@ -448,18 +488,24 @@ class JobWriter {
     for (const TaskId each : before) builder_.add_dependency(each, id);
   }
 
+  /// Sends what the pass `from` of this stage yields to the pass `to`.
   void send(const StageTask& task, TaskId from, TaskId to, std::int64_t stage) {
-    if (p2p_ == Time::zero()) {
+    const std::int64_t to_stage = parallel_.stage_of(task.part);
+    if (p2p_ == Time::zero() || to_stage == stage) {
       builder_.add_dependency(from, to);
       return;
     }
+    // where there are two stages, each is both before and after the other one
+    const bool to_next =
+        parallel_.pipeline == 2 ? task.item == 1 : to_stage == (stage + 1) % parallel_.pipeline;
     tasks_.push_back(task);
     const TaskId message = builder_.add_task(
-        {.duration = p2p_, .stream = JobGraph::messages(stage, task.item == 1), .priority = 0, .label = 0});
+        {.duration = p2p_, .stream = JobGraph::messages(stage, to_next), .priority = 0, .label = 0});
     builder_.add_dependency(from, message);
     builder_.add_dependency(message, to);
   }
 
+  const Parallel& parallel_;
   Time p2p_;
   sim::TaskGraphBuilder builder_;
   std::vector<StageTask> tasks_;

@@ -30,7 +30,7 @@ struct ModelPart {
 };
 
 struct StageTask {
-  enum class Kind { forward, backward, message, gather, reduce, sum, tie };
+  enum class Kind { forward, backward, input_gradients, weight_gradients, message, gather, reduce, sum, tie };
   static constexpr std::int64_t kWholePass = -1;
 
   Kind kind = Kind::forward;
@@ -38,6 +38,7 @@ struct StageTask {
   std::int64_t micro_batch = 0;
   std::int64_t item = kWholePass;  ///< layer, step of backward, or group of tensors; of a message: 1 if it
                                    ///< goes forward
+  bool is_last = false;            ///< whether its pass yields the last gradients of the part
   std::int64_t process_group = 0;  ///< of a collective: its place in ModelPart::groups; not of `tie`
   core::CollectiveKind collective = core::CollectiveKind::all_reduce;  ///< if it is one
 };
@@ -65,9 +66,9 @@ struct JobGraph {
 /// An iteration from the update before it to the moment when all passes and collectives have ended, which
 /// every stage awaits. The parameters of a part are gathered under a pass that does not have them: once in an
 /// iteration, unless the program releases them. Gradients travel once, when those of the last micro-batch are
-/// ready. `parts` are in the order of the model. `tied` is the time of the all-reduce between the first and
-/// the last stage that follows all others of both, if there is one. Throws Unsupported for programs of which
-/// that cannot be said.
+/// ready, which is the case when the last pass has ended that yields gradients of a part. `parts` are in the
+/// order of the model. `tied` is the time of the all-reduce between the first and the last stage that follows
+/// all others of both, if there is one. Throws Unsupported for programs of which that cannot be said.
 JobGraph lower_stages(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap,
                       std::optional<sim::Time> tied = {});
 

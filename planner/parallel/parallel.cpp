@@ -1,13 +1,16 @@
 #include "planner/parallel/parallel.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
 #include "core/limits.hpp"
+#include "planner/parallel/passes.hpp"
 
 namespace planner {
 namespace {
@@ -26,8 +29,8 @@ double time_at(const Field& field, std::string_view key) {
 
 void read_virtual_stages(const Field& field, std::int64_t pipeline, Stages& stages) {
   const auto count = field.find("virtual_stages");
-  if (stages.order == StageOrder::one_f_one_b) {
-    if (count) count->expected("no virtual_stages, as 1f1b has one part in each stage");
+  if (stages.order != StageOrder::interleaved) {
+    if (count) count->expected("no virtual_stages, as only interleaved has several parts in each stage");
     return;
   }
   stages.virtual_stages = field.at("virtual_stages").integer(2, kMaxStages);
@@ -37,21 +40,45 @@ void read_virtual_stages(const Field& field, std::int64_t pipeline, Stages& stag
         .expected(fmt::format("a multiple of the {} stages, as interleaved needs", pipeline));
 }
 
+/// By StageOrder; that of listed passes has no name.
+constexpr std::array<std::string_view, 4> kOrders = {"1f1b", "interleaved", "gpipe", "zb-h1"};
+/// By StageOverlap.
+constexpr std::array<std::string_view, 3> kOverlaps = {"first_stage", "all_stages", "none"};
+
+template <typename Enum, std::size_t count>
+Enum one_of(const Field& field, const std::array<std::string_view, count>& names) {
+  return static_cast<Enum>(std::ranges::find(names, field.one_of(names)) - names.begin());
+}
+
+void read_order(const Field& field, std::int64_t pipeline, Stages& stages) {
+  if (const auto passes = field.find("passes")) {
+    for (const std::string_view key : {"schedule", "micro_batches", "virtual_stages"})
+      if (const auto other = field.find(key))
+        other->expected(fmt::format("no {} beside passes, which tell it", key), "one");
+    read_passes(*passes, pipeline, stages);
+  } else {
+    stages.order = one_of<StageOrder>(field.at("schedule"), kOrders);
+    stages.micro_batches = field.at("micro_batches").integer(1, kMaxMicroBatches);
+    read_virtual_stages(field, pipeline, stages);
+  }
+  if (const auto share = field.find("weight_share")) {
+    if (!stages.divides_backward())
+      share->expected("no weight_share without passes for input gradients, as of zb-h1", "one");
+    stages.weight_share = share->number(0, 1);
+  }
+}
+
 Stages read_stages(const Field& field, std::int64_t pipeline) {
-  field.allow_only({"schedule", "micro_batches", "virtual_stages", "p2p_us", "forward_us", "backward_us",
-                    "layers", "overlap"});
+  field.allow_only({"schedule", "passes", "micro_batches", "virtual_stages", "weight_share", "p2p_us",
+                    "forward_us", "backward_us", "layers", "overlap"});
   Stages out;
-  const std::string order = field.at("schedule").one_of({"1f1b", "interleaved"});
-  out.order = order == "1f1b" ? StageOrder::one_f_one_b : StageOrder::interleaved;
-  out.micro_batches = field.at("micro_batches").integer(1, kMaxMicroBatches);
-  read_virtual_stages(field, pipeline, out);
+  read_order(field, pipeline, out);
   out.p2p_us = time_at(field, "p2p_us");
   if (field.has("forward_us") || field.has("backward_us")) {
     out.forward_us = field.at("forward_us").number(0, core::kMaxTimeUs);
     out.backward_us = field.at("backward_us").number(0, core::kMaxTimeUs);
   }
-  if (const auto overlap = field.find("overlap"))
-    out.overlaps_in_all = overlap->one_of({"first_stage", "all_stages"}) == "all_stages";
+  if (const auto overlap = field.find("overlap")) out.overlap = one_of<StageOverlap>(*overlap, kOverlaps);
   if (const auto layers = field.find("layers")) {
     for (const Field& item : layers->non_empty_items())
       out.layers.push_back(item.integer(1, core::kMaxElements));
@@ -108,6 +135,41 @@ Parallel read_parallel(const Field& field) {
     out.stages = read_stages(field.at("stages"), out.pipeline);
   else if (const auto stages = field.find("stages"))
     out.stages = read_stages(*stages, out.pipeline);
+  if (!out.tied_tensors.empty() && out.stage_of(out.parts() - 1) != out.pipeline - 1)
+    field.at("tied_tensors").expected("no tied_tensors unless the last stage has the last part", "some");
+  return out;
+}
+
+bool Stages::divides_backward() const {
+  const auto is_half = [](const Slot& slot) { return slot.kind == PassKind::input_gradients; };
+  return order == StageOrder::zero_bubble || std::ranges::any_of(passes, [&](const std::vector<Slot>& each) {
+           return std::ranges::any_of(each, is_half);
+         });
+}
+
+StageOverlap Parallel::overlap(bool is_sharded) const {
+  if (stages.overlap) return *stages.overlap;
+  if (is_sharded && pipeline > 1) return StageOverlap::none;
+  const bool is_of_megatron =
+      stages.order == StageOrder::one_f_one_b || stages.order == StageOrder::interleaved;
+  return is_of_megatron ? StageOverlap::first_stage : StageOverlap::all_stages;
+}
+
+bool Parallel::sends_under_backward(std::int64_t stage, bool is_sharded) const {
+  switch (overlap(is_sharded)) {
+    case StageOverlap::first_stage: return stage == 0 && stages.order != StageOrder::interleaved;
+    case StageOverlap::all_stages: return true;
+    case StageOverlap::none: return false;
+  }
+  return false;
+}
+
+std::vector<std::int64_t> Parallel::parts_on(std::int64_t stage) const {
+  std::vector<std::int64_t> out;
+  if (stages.stage_of_part.empty())
+    for (std::int64_t part = stage; part < parts(); part += pipeline) out.push_back(part);
+  for (std::size_t part = 0; part < stages.stage_of_part.size(); ++part)
+    if (stages.stage_of_part[part] == stage) out.push_back(static_cast<std::int64_t>(part));
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,10 +18,41 @@ namespace planner {
 constexpr std::int64_t kMaxMicroBatches = 10'000;
 constexpr std::int64_t kMaxStages = 1'000;
 
-/// The order of micro-batches in the stages of a pipeline.
+/// The order of passes in the stages of a pipeline.
 enum class StageOrder {
   one_f_one_b,  ///< 1F1B: as many forward passes ahead as stages follow, then one backward for each forward
   interleaved,  ///< Megatron-LM's interleaved 1F1B: each stage has several parts of the model
+  gpipe,        ///< all forward passes, then all backward passes (Huang et al., 2019)
+  zero_bubble,  ///< ZB-H1: 1F1B whose weight gradients come a pass later for each stage before (Qi et al.,
+                ///< 2023)
+  listed,       ///< as Stages::passes lists them
+};
+
+/// Where the gradients of a part are sent under the pass that yields the last of them, group by group.
+enum class StageOverlap {
+  first_stage,  ///< in the first stage alone, as in Megatron-LM; an interleaved part sends all at once, as
+                ///< many backward passes later as stages precede it
+  all_stages,  ///< as DistributedDataParallel does in PyTorch's pipelines
+  none,        ///< all are sent after the pass, and compute waits for them, as FSDP2 does there
+};
+
+enum class PassKind {
+  forward,
+  backward,          ///< both of the following
+  input_gradients,   ///< the part of a backward pass that earlier parts of the model wait for
+  weight_gradients,  ///< the part that yields the gradients of parameters
+};
+
+inline bool yields_weight_gradients(PassKind kind) {
+  return kind == PassKind::backward || kind == PassKind::weight_gradients;
+}
+
+/// One pass of one micro-batch through one part of the model.
+struct Slot {
+  PassKind kind = PassKind::forward;
+  std::int64_t part = 0;
+  std::int64_t micro_batch = 0;
+  bool operator==(const Slot&) const = default;
 };
 
 /// A parameter of the first stage of which the last stage holds a copy, such as tied word embeddings. When
@@ -39,10 +71,14 @@ struct Stages {
   std::optional<double> forward_us = {};
   std::optional<double> backward_us = {};
   std::vector<std::int64_t> layers = {};  ///< of each part, in order; empty: the longest part is shortest
-  /// Whether every stage sends gradients under its last backward pass, as torchtitan does. Otherwise, as in
-  /// Megatron-LM, the first stage alone does, and a part of an interleaved stage sends all at once, as many
-  /// backward passes later as stages precede it.
-  bool overlaps_in_all = false;
+  std::vector<std::vector<Slot>> passes = {};    ///< of each stage, where they are listed
+  std::vector<std::int64_t> stage_of_part = {};  ///< likewise; elsewhere parts go round the stages
+  /// Of the backward pass of a layer with parameters: what their gradients take, where the pass is divided.
+  double weight_share = 0.5;
+  std::optional<StageOverlap> overlap = {};  ///< absent: as the framework that has the order and the schedule
+
+  /// Whether some backward passes are divided into those for input and for weight gradients.
+  bool divides_backward() const;
 };
 
 /// Process groups in the order of workers: those of a tensor group are neighbours, then come the expert group
@@ -58,6 +94,17 @@ struct Parallel {
   Stages stages = {};
 
   std::int64_t parts() const { return pipeline * stages.virtual_stages; }
+  std::int64_t stage_of(std::int64_t part) const {
+    return stages.stage_of_part.empty() ? part % pipeline
+                                        : stages.stage_of_part[static_cast<std::size_t>(part)];
+  }
+  /// The parts of a stage, in the order of the model.
+  std::vector<std::int64_t> parts_on(std::int64_t stage) const;
+  /// `is_sharded`: whether parameters are, as by FSDP2, which sends after the passes of several stages
+  /// (perform_reduce_grad() in torch/distributed/pipelining/stage.py).
+  StageOverlap overlap(bool is_sharded) const;
+  /// Whether the stage sends each group of gradients under the pass that yields them.
+  bool sends_under_backward(std::int64_t stage, bool is_sharded) const;
 };
 
 /// Reads the scenario's key `parallel`; throws InputError.

@@ -11,6 +11,8 @@
 namespace planner {
 namespace {
 
+using sim::Time;
+
 double time_of(const core::ProfileLayer& layer) { return layer.forward_us + layer.backward_us; }
 
 /// Layers that no cut divides by default.
@@ -197,6 +199,33 @@ Workload gradients_of(const Workload& workload, const Parallel& parallel, bool o
   return filtered(workload, [&](const core::ProfileLayer& layer, const std::string& name) {
     return is_of_experts(layer, name, parallel) == of_experts;
   });
+}
+
+Time step_time(const Workload& workload, const BackwardStep& step, PassKind kind, double weight_share) {
+  if (kind == PassKind::backward) return step.duration;
+  const bool has_parameters = !workload.profile->layers[step.layer].tensors.empty();
+  const Time weights = has_parameters
+                           ? std::min(step.duration, sim::from_us(weight_share * sim::to_us(step.duration)))
+                           : Time::zero();
+  return kind == PassKind::weight_gradients ? weights : step.duration - weights;
+}
+
+Time backward_time(const Workload& workload, PassKind kind, double weight_share) {
+  if (kind == PassKind::backward) return workload.backward_total;
+  Time out{};
+  for (const BackwardStep& step : workload.backward) out += step_time(workload, step, kind, weight_share);
+  return out;
+}
+
+Workload weights_alone(Workload workload, double weight_share) {
+  std::vector<Time> ends;
+  workload.backward_total = Time::zero();
+  for (BackwardStep& step : workload.backward) {
+    step.duration = step_time(workload, step, PassKind::weight_gradients, weight_share);
+    ends.push_back(workload.backward_total += step.duration);
+  }
+  for (Gradient& gradient : workload.gradients) gradient.ready = ends[gradient.backward_step];
+  return workload;
 }
 
 Workload tied_gradients(const Workload& last, const Parallel& parallel) {

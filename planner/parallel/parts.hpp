@@ -10,6 +10,7 @@
 #include "planner/job/recompute.hpp"
 #include "planner/job/workload.hpp"
 #include "planner/parallel/parallel.hpp"
+#include "sim/time.hpp"
 
 namespace planner {
 
@@ -23,6 +24,16 @@ std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel
 
 /// The workload with the gradients of experts alone, or with all others alone.
 Workload gradients_of(const Workload& workload, const Parallel& parallel, bool of_experts);
+
+/// The time of a step of backward in a pass of this kind, which is not forward: `weight_share` of it belongs
+/// to weight gradients if its layer has parameters.
+sim::Time step_time(const Workload& workload, const BackwardStep& step, PassKind kind, double weight_share);
+
+/// That of all steps.
+sim::Time backward_time(const Workload& workload, PassKind kind, double weight_share);
+
+/// The workload with the steps of backward as long as in a pass for weight gradients.
+Workload weights_alone(Workload workload, double weight_share);
 
 /// The workload of the last part with the gradients of tied tensors alone.
 Workload tied_gradients(const Workload& last, const Parallel& parallel);

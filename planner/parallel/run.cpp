@@ -9,6 +9,7 @@
 #include "core/errors.hpp"
 #include "core/scaled.hpp"
 #include "planner/parallel/parts.hpp"
+#include "planner/parallel/slots.hpp"
 #include "planner/parallel/slowest_replica.hpp"
 #include "planner/pipeline/whole_segments.hpp"
 #include "planner/run/cost_warnings.hpp"
@@ -56,10 +57,15 @@ bool has_tensor_with(const core::Profile& profile, const std::string& part_of_na
   });
 }
 
+std::size_t stage_of(const Parallel& parallel, std::size_t part) {
+  return static_cast<std::size_t>(parallel.stage_of(static_cast<std::int64_t>(part)));
+}
+
 /// The parts as the slowest replica computes them.
-std::vector<core::Profile> slowed(std::vector<core::Profile> parts, const std::vector<double>& slowdowns) {
+std::vector<core::Profile> slowed(std::vector<core::Profile> parts, const Parallel& parallel,
+                                  const std::vector<double>& slowdowns) {
   for (std::size_t part = 0; part < parts.size(); ++part)
-    if (const double slowdown = slowdowns[part % slowdowns.size()]; slowdown != 1)
+    if (const double slowdown = slowdowns[stage_of(parallel, part)]; slowdown != 1)
       parts[part] = core::scaled(parts[part], slowdown);
   return parts;
 }
@@ -87,7 +93,7 @@ class Runner {
         chosen_for_(chosen_for),
         job_(std::make_shared<DividedJob>(
             DividedJob{process_groups(parallel, network, workers),
-                       slowed(parts_of(profile, parallel, conditions.recompute), slowdowns)})) {
+                       slowed(parts_of(profile, parallel, conditions.recompute), parallel, slowdowns)})) {
     out_.conditions = with_slowest(conditions, slowdowns);
   }
 
@@ -117,6 +123,8 @@ class Runner {
     if (program.reduces_each_batch && parallel_.stages.micro_batches > 1)
       throw core::Unsupported("gradients that are reduced once, beside several micro-batches of parallel",
                               "stage 2, which reduces them in each", "/schedules");
+    if (conditions_.recompute && parallel_.stages.divides_backward())
+      throw core::Unsupported("no recompute where backward passes are divided", "some", "/recompute");
     check_experts();
     constexpr double kMaxPasses = 1e6;  // some seconds, and 500 MB
     const double passes =
@@ -151,7 +159,7 @@ class Runner {
       const ProcessGroup& group = of_experts ? job_->groups.expert : job_->groups.dense;
       Workload workload = gradients_of(out.workload, parallel_, of_experts);
       if (workload.gradients.empty() || group.workers == 1) continue;
-      const Schedule schedule = on_stage(static_cast<std::int64_t>(part) % parallel_.pipeline);
+      const Schedule schedule = on_stage(parallel_.stage_of(static_cast<std::int64_t>(part)));
       out.groups.push_back(choose_groups(part, group, std::move(workload), schedule));
       out.groups.back().of_experts = of_experts;
     }
@@ -163,7 +171,7 @@ class Runner {
                            const Schedule& schedule) {
     Setting setting(job_->profiles[part], group.network, group.workers, all_reduce_,
                     of_part(conditions_, chosen_for_));
-    setting.workload = std::move(workload);
+    setting.workload = in_last_pass(part, workload);
     Choice choice = choose(setting, schedule);
     is_exact_ = is_exact_ && choice.proof && choice.proof->optimality_gap == Time::zero() &&
                 schedule.pipeline->program(1, schedule.options).ops.size() == 1;
@@ -172,12 +180,12 @@ class Runner {
         throw core::Unsupported("a fusion without a cycle, with the key parallel", schedule_.fusion.kind,
                                 "/schedules");
     PartGroups out = {.of_experts = false,
-                      .workload = setting.workload,
+                      .workload = std::move(workload),
                       .groups = std::move(choice.groups),
                       .transfers = std::move(choice.transfers),
                       .program = {}};
     out.program = schedule_.pipeline->program(static_cast<std::uint32_t>(out.groups.size()),
-                                              for_model(schedule_.options, setting.workload));
+                                              for_model(schedule_.options, out.workload));
     check_undivided(setting, out.program, out.groups);
     for (Warning& warning : choice.warnings) out_.warnings.push_back(std::move(warning));
     for (Warning& warning :
@@ -186,12 +194,28 @@ class Runner {
     return out;
   }
 
+  /// The workload as the pass computes it that yields the last gradients of the part.
+  Workload in_last_pass(std::size_t part, const Workload& workload) const {
+    if (!parallel_.stages.divides_backward()) return workload;
+    const auto number = static_cast<std::int64_t>(part);
+    const std::vector<Slot> slots =
+        slots_of(parallel_.stages, parallel_.pipeline, parallel_.stage_of(number));
+    const auto last = std::find_if(slots.rbegin(), slots.rend(), [&](const Slot& slot) {
+      return slot.part == number && yields_weight_gradients(slot.kind);
+    });
+    return last->kind == PassKind::backward ? workload
+                                            : weights_alone(workload, parallel_.stages.weight_share);
+  }
+
+  bool shards_parameters() const {
+    return schedule_.pipeline->program(1, schedule_.options).sharding == Sharding::parameters;
+  }
+
   /// Where all gradients are sent at once, all-reduces are chosen as for after_backward.
   Schedule on_stage(std::int64_t stage) const {
     Schedule out = schedule_;
-    const bool overlaps =
-        parallel_.stages.overlaps_in_all || (stage == 0 && parallel_.stages.order == StageOrder::one_f_one_b);
-    if (!overlaps && out.pipeline->name == "wfbp") out.pipeline = &pipeline("after_backward");
+    if (!parallel_.sends_under_backward(stage, shards_parameters()) && out.pipeline->name == "wfbp")
+      out.pipeline = &pipeline("after_backward");
     return out;
   }
 
@@ -236,7 +260,7 @@ class Runner {
       if (is_collective) communication += span.end - span.start;
       if (is_collective || stream == JobGraph::compute(stage)) end = std::max(end, span.end);
     }
-    for (std::int64_t part = stage; part < parallel_.parts(); part += parallel_.pipeline) {
+    for (const std::int64_t part : parallel_.parts_on(stage)) {
       const ModelPart& of = out_.parts[static_cast<std::size_t>(part)];
       const std::int64_t batches = parallel_.stages.micro_batches;
       out.forward_us += sim::to_us(batches * of.workload.forward_total);
@@ -288,7 +312,8 @@ class Runner {
     out.bytes_sent_per_worker = sent_per_worker();
     note_speed();
     // several parts that overlap share a channel, and a slower pass delays other stages
-    const bool is_alone = parallel_.stages.virtual_stages == 1 || !parallel_.stages.overlaps_in_all;
+    const bool is_alone = parallel_.stages.virtual_stages == 1 ||
+                          parallel_.overlap(shards_parameters()) != StageOverlap::all_stages;
     out_.is_exact = is_exact_ && is_alone && !conditions_.overlap.slows();
     out_.job = job_;
   }
@@ -321,7 +346,7 @@ class Runner {
     for (std::size_t part = 0; part < out_.parts.size(); ++part) {
       const Workload& workload = out_.parts[part].workload;
       alone_us += batches * sim::to_us(workload.forward_total + workload.backward_total) /
-                  slowdowns_[part % slowdowns_.size()];
+                  slowdowns_[stage_of(parallel_, part)];
     }
     alone_us += (conditions_.read_is_overlapped ? 0 : conditions_.read_us) + conditions_.optimizer_us;
     if (conditions_.read_is_overlapped) alone_us = std::max(alone_us, conditions_.read_us);

@@ -1,4 +1,4 @@
-// The order in which a stage of a pipeline runs its forward and backward passes.
+// The order in which a stage of a pipeline runs its passes.
 
 #pragma once
 
@@ -9,16 +9,10 @@
 
 namespace planner {
 
-/// One pass of one micro-batch through one part of a stage.
-struct Slot {
-  bool is_forward = true;
-  std::int64_t part = 0;  ///< of the model: stage + stages x number of the part in its stage
-  std::int64_t micro_batch = 0;
-  bool operator==(const Slot&) const = default;
-};
-
-/// The passes of a stage in order. 1F1B as in Narayanan et al. 2021; interleaved as Megatron-LM's
-/// schedules.py: micro-batches go through the parts of a stage in runs of as many as there are stages.
+/// The passes of a stage in order, whatever is listed or the rule of its order says: 1F1B as in Narayanan et
+/// al. 2021, interleaved as Megatron-LM's schedules.py, where micro-batches go through the parts of a stage
+/// in runs of as many as there are stages. A pass for input gradients that the one for weight gradients
+/// follows at once is one backward pass, as PyTorch merges them (torch/distributed/pipelining/schedules.py).
 std::vector<Slot> slots_of(const Stages& stages, std::int64_t pipeline, std::int64_t stage);
 
 }  // namespace planner

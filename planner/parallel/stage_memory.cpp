@@ -78,8 +78,7 @@ class StageAccounts {
             std::all_of(ran.parts.begin(), ran.parts.end(),
                         [](const ModelPart& part) { return has_activations(*part.workload.profile); })),
         accounts_(ran.parts.size()) {
-    for (std::int64_t part = stage; part < ran.parallel.parts(); part += ran.parallel.pipeline)
-      open(static_cast<std::size_t>(part));
+    for (const std::int64_t part : ran.parallel.parts_on(stage)) open(static_cast<std::size_t>(part));
   }
 
   Memory work_out() && {
@@ -188,11 +187,13 @@ class StageAccounts {
     PartAccount& part = accounts_[static_cast<std::size_t>(task.part)];
     switch (task.kind) {
       case Kind::forward: forward(part, task, span); break;
-      case Kind::backward: backward(part, task, span); break;
+      case Kind::backward:
+      case Kind::weight_gradients: backward(part, task, span); break;
       case Kind::gather: gather(account_of(part, task), task.item, span); break;
       case Kind::reduce: reduce(account_of(part, task), task.item, task.collective, span); break;
       case Kind::tie: tie(span); break;
-      case Kind::sum:  // of shares, in place
+      case Kind::input_gradients:  // what weight gradients need is held until then
+      case Kind::sum:              // of shares, in place
       case Kind::message: break;
     }
   }
@@ -231,11 +232,9 @@ class StageAccounts {
   void backward(PartAccount& part, const StageTask& task, const sim::Span& span) {
     const bool is_whole = task.item == StageTask::kWholePass;
     const auto step = static_cast<std::uint32_t>(task.item);
-    const bool is_last_batch = task.micro_batch == ran_.parallel.stages.micro_batches - 1;
     for (GroupAccount& account : part.groups) {
-      const bool releases =
-          account.groups != nullptr &&
-          (is_last_batch || releases_after_backward(ran_.parallel, account.groups->program));
+      const bool releases = account.groups != nullptr &&
+                            (task.is_last || releases_after_backward(ran_.parallel, account.groups->program));
       const std::size_t first = is_whole ? 0 : step;
       const std::size_t end = is_whole ? account.yielded.size() : step + 1;
       for (std::size_t of = first; of < end; ++of) {

@@ -23,10 +23,10 @@ struct RanStages {
   const sim::Timeline& timeline;  ///< of the graph
 };
 
-/// Activations of a micro-batch are held from its forward to its backward pass through a part, gradients from
-/// the first backward pass of a part to the end of the iteration or, where they are sharded, to their
-/// reduce-scatter. A pass that is one task holds all that it makes from its beginning, and uses it to its
-/// end. What stages receive from others is not counted.
+/// Activations of a micro-batch are held from its forward pass through a part to the backward pass, or the
+/// pass for weight gradients, gradients from the first backward pass of a part to the end of the iteration
+/// or, where they are sharded, to their reduce-scatter. A pass that is one task holds all that it makes from
+/// its beginning, and uses it to its end. What stages receive from others is not counted.
 Memory stage_memory(const RanStages& ran, std::int64_t stage);
 
 }  // namespace planner

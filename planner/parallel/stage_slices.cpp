@@ -30,9 +30,12 @@ class Namer {
     switch (task.kind) {
       case Kind::forward: return pass_name("forward", task, [&] { return layer_name(task, task.item); });
       case Kind::backward: return pass_name("backward", task, [&] { return step_name(task); });
+      case Kind::input_gradients: return pass_name("input gradients", task, [&] { return step_name(task); });
+      case Kind::weight_gradients:
+        return pass_name("weight gradients", task, [&] { return step_name(task); });
       case Kind::message:
         return fmt::format("{} of micro-batch {} to stage {}{}", task.item == 1 ? "activations" : "gradients",
-                           task.micro_batch + 1, task.part % ran_.parallel.pipeline, of_part(task));
+                           task.micro_batch + 1, ran_.parallel.stage_of(task.part), of_part(task));
       case Kind::gather: return group_name("all-gather", task);
       case Kind::reduce:
         return group_name(
@@ -46,13 +49,15 @@ class Namer {
   static std::string_view category(Kind kind) {
     switch (kind) {
       case Kind::forward: return "forward";
-      case Kind::backward: return "backward";
+      case Kind::backward:
+      case Kind::input_gradients:
+      case Kind::weight_gradients: return "backward";
       default: return "communication";
     }
   }
 
   void add_arguments(const StageTask& task, Slice& slice) const {
-    if (task.kind == Kind::message || task.kind == Kind::forward || task.kind == Kind::backward)
+    if (!is_collective(task.kind))
       slice.arguments.emplace_back("micro_batch", fmt::to_string(task.micro_batch + 1));
     if (ran_.parallel.stages.virtual_stages > 1)
       slice.arguments.emplace_back("part", fmt::to_string(task.part));

@@ -52,7 +52,7 @@ PlanFile whole_plan(const Scenario& scenario, const Schedule& schedule, const Pa
 
 PartPlan part_plan(const PlanFile& whole, const planner::Parallel& parallel, std::size_t part,
                    const PartGroups& groups) {
-  PartPlan out = {.stage = static_cast<std::int64_t>(part) % parallel.pipeline,
+  PartPlan out = {.stage = parallel.stage_of(static_cast<std::int64_t>(part)),
                   .of_experts = groups.of_experts,
                   .plan = whole};
   if (parallel.stages.virtual_stages > 1) out.part = static_cast<std::int64_t>(part);
@@ -198,7 +198,7 @@ class Emitting {
   std::int64_t elements_of_stage(std::int64_t stage) const {
     std::int64_t out = 0;
     for (std::size_t part = 0; part < run_.parts.size(); ++part)
-      if (static_cast<std::int64_t>(part) % scenario_.parallel->pipeline == stage)
+      if (scenario_.parallel->stage_of(static_cast<std::int64_t>(part)) == stage)
         out += core::parameter_count(*run_.parts[part].workload.profile);
     return out;
   }
@@ -238,6 +238,12 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
     scenario.file.at("parallel")
         .at("tied_tensors")
         .expected("no tied_tensors with --emit fsdp, as FSDP2 does not sum them", "some");
+  const planner::StageOrder order = scenario.parallel->stages.order;
+  if (emit == "megatron" && order != planner::StageOrder::one_f_one_b &&
+      order != planner::StageOrder::interleaved)
+    scenario.file.at("parallel")
+        .at("stages")
+        .expected("the schedule 1f1b or interleaved, which Megatron-LM has, with --emit megatron", "another");
   return supported(scenario, workers, schedule, [&] {
     const ParallelRun run = run_divided(scenario, workers, schedule);
     DividedPlan out = {.whole = whole_plan(scenario, schedule, run),

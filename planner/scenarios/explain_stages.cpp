@@ -100,7 +100,7 @@ class Explainer {
 
   void add_groups(std::size_t part, std::size_t process_group) {
     const PartGroups& groups = run_.parts[part].groups[process_group];
-    const std::int64_t stage = static_cast<std::int64_t>(part) % scenario_.parallel->pipeline;
+    const std::int64_t stage = scenario_.parallel->stage_of(static_cast<std::int64_t>(part));
     for (std::size_t number = 0; number < groups.groups.size(); ++number) {
       tell_(fmt::format("stage {}, group {}", stage, number + 1));
       const planner::Group& group = groups.groups[number];
@@ -137,8 +137,7 @@ class Explainer {
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       const StageTask& task = run_.graph.tasks[i];
       const Span span = {run_.timeline.spans[i].start + before_, run_.timeline.spans[i].end + before_};
-      const bool is_last_pass = task.kind == Kind::backward && task.part == static_cast<std::int64_t>(part) &&
-                                task.micro_batch == scenario_.parallel->stages.micro_batches - 1;
+      const bool is_last_pass = task.is_last && task.part == static_cast<std::int64_t>(part);
       if (is_last_pass && (task.item == StageTask::kWholePass || task.item == last_step)) ready = span.end;
       const bool is_of_group = is_of(task, static_cast<std::int64_t>(part), process_group, added.number);
       if (is_of_group)

@@ -145,6 +145,10 @@ void check_stage_axes(const Sweep& sweep, const Field& field) {
   if (!sweep.base.parallel || !sweep.base.file.at("parallel").has("stages"))
     first.expected("a scenario with the key parallel and its stages", "one without");
   const planner::Stages& stages = sweep.base.parallel->stages;
+  if (stages.order == planner::StageOrder::listed)
+    first.expected(
+        "a schedule of stages that has a name, as listed passes hold for one number of micro-batches",
+        "passes");
   if (pipeline && (!stages.layers.empty() || stages.forward_us))
     first.expected("stages without layers, forward_us and backward_us, which hold for one number of stages",
                    "some");

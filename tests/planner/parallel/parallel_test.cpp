@@ -18,14 +18,18 @@
 #include "tests/support/brute_force.hpp"
 #include "tests/support/one_f_one_b.hpp"
 #include "tests/support/planning.hpp"
+#include "tests/support/stage_streams.hpp"
 
 namespace planner {
 namespace {
 
+using support::channel;
+using support::compute;
 using support::pair_of;
 using support::profile_of;
 using support::Random;
 using support::schedule_of;
+using support::stream;
 
 Parallel parallel_of(const std::string& json) { return read_parallel(core::Field::parse(json, "s.json")); }
 
@@ -40,54 +44,12 @@ ParallelRun run_of(const core::Profile& profile, const core::Network& network, s
   return run_parallel(profile, network, workers, {}, conditions, schedule_of(schedule), parallel);
 }
 
-/// Passes as F or B with the micro-batch, of later parts of a stage with as many primes, of one layer with
-/// its number in the part; collectives as G (gather), R (reduce) or S (sum over shard groups) with the group.
-std::string stream(const ParallelRun& run, std::int64_t stages, sim::StreamId wanted) {
-  std::string out;
-  for (std::size_t i = 0; i < run.graph.tasks.size(); ++i) {
-    if (run.graph.graph.tasks()[i].stream != wanted) continue;
-    const StageTask& task = run.graph.tasks[i];
-    const Workload& workload = run.parts[static_cast<std::size_t>(task.part)].workload;
-    const auto at = static_cast<std::size_t>(task.item);
-    std::string name;
-    switch (task.kind) {
-      case StageTask::Kind::forward:
-      case StageTask::Kind::backward: {
-        const bool is_forward = task.kind == StageTask::Kind::forward;
-        name = fmt::format("{}{}", is_forward ? 'F' : 'B', task.micro_batch + 1);
-        name.append(static_cast<std::size_t>(task.part / stages), '\'');
-        if (task.item != StageTask::kWholePass)
-          name += fmt::format(".{}", is_forward ? at + 1 : workload.backward[at].layer + 1);
-        break;
-      }
-      case StageTask::Kind::message:
-        name = fmt::format("{}{}", task.item == 1 ? '>' : '<', task.micro_batch + 1);
-        break;
-      case StageTask::Kind::gather: name = fmt::format("G{}", at + 1); break;
-      case StageTask::Kind::reduce: name = fmt::format("R{}", at + 1); break;
-      case StageTask::Kind::tie: name = "T"; break;
-      case StageTask::Kind::sum: name = fmt::format("S{}", at + 1); break;
-    }
-    if (task.process_group == 1) name += "x";
-    const sim::Span& span = run.timeline.spans[i];
-    out += fmt::format("{}{} {}-{}", out.empty() ? "" : ", ", name, sim::to_us(span.start),
-                       sim::to_us(span.end));
-  }
-  return out;
-}
-
-std::string compute(const ParallelRun& run, std::int64_t stage) {
-  return stream(run, static_cast<std::int64_t>(run.stages.size()), JobGraph::compute(stage));
-}
-std::string channel(const ParallelRun& run, std::int64_t stage) {
-  return stream(run, static_cast<std::int64_t>(run.stages.size()), JobGraph::channel(stage));
-}
-
 /// Two parts: layers 1 and 2 (40 and 80 bytes), and layer 3 (120 bytes); each takes 2 us forward and 4 us
 /// backward. On two workers an all-reduce takes 6, 10 and 14 us, each half of it half as long.
 core::Profile three_layers() { return profile_of({{1, 2, {10}}, {1, 2, {20}}, {2, 4, {30}}}); }
 
 const std::string kTwoAndOne = R"(, "layers": [2, 1])";
+const std::string kFirstOverlaps = kTwoAndOne + R"(, "overlap": "first_stage")";
 
 // ---- 1F1B by hand
 
@@ -198,7 +160,7 @@ TEST_CASE("parallel: parts of an interleaved stage send at once, later stages so
   CHECK(channel(run, 0) == "R1 11-12, R1 15-16");
   CHECK(channel(run, 1) == "R1 11-12, R1 13-14");  // the first one pass later, with that of stage 0
   Parallel together = interleaved;
-  together.stages.overlaps_in_all = true;
+  together.stages.overlap = StageOverlap::all_stages;
   CHECK(channel(run_of(four, pair_of(0, 0.025), 4, together, R"("wfbp")"), 1) == "R1 9-10, R1 13-14");
 }
 
@@ -208,8 +170,8 @@ TEST_CASE(
   const auto order = [&](std::int64_t stage) {
     std::string out;
     for (const Slot& slot : slots_of(stages, 2, stage))
-      out += fmt::format("{}{}{}{}", out.empty() ? "" : " ", slot.is_forward ? 'F' : 'B', slot.micro_batch,
-                         slot.part >= 2 ? "'" : "");
+      out += fmt::format("{}{}{}{}", out.empty() ? "" : " ", slot.kind == PassKind::forward ? 'F' : 'B',
+                         slot.micro_batch, slot.part >= 2 ? "'" : "");
     return out;
   };
   CHECK(order(0) == "F0 F1 F0' F1' F2 B0' F3 B1' F2' B0 F3' B1 B2' B3' B2 B3");
@@ -224,7 +186,7 @@ TEST_CASE(
 //           compute  F1 9-11, B1 11-15, F2 15-17, B2 17-21
 TEST_CASE("parallel: parameters are gathered under the first micro-batch, of stage 1 while it waits") {
   const auto run = [](const std::string& schedule) {
-    return run_of(three_layers(), pair_of(2, 0.1), 4, stages_of(2, 2, kTwoAndOne), schedule);
+    return run_of(three_layers(), pair_of(2, 0.1), 4, stages_of(2, 2, kFirstOverlaps), schedule);
   };
   for (const char* schedule :
        {R"("zero")", R"({"pipeline": "sharded", "fusion": "none", "reshard_after_forward": false})"}) {
@@ -254,7 +216,7 @@ TEST_CASE("parallel: parameters are gathered under the first micro-batch, of sta
 //           compute  F1.1 9-11, B1 11-15, F2 15-17, B2 17-21
 TEST_CASE("parallel: parameters that a forward pass releases are gathered again") {
   const ParallelRun run =
-      run_of(three_layers(), pair_of(2, 0.1), 4, stages_of(2, 2, kTwoAndOne), R"("fsdp")");
+      run_of(three_layers(), pair_of(2, 0.1), 4, stages_of(2, 2, kFirstOverlaps), R"("fsdp")");
   CHECK(compute(run, 0) ==
         "F1.1 3-4, F1.2 8-9, F2.1 12-13, F2.2 13-14, B1.2 15-17, B1.1 17-19, B2.2 21-23, B2.1 23-25");
   CHECK(compute(run, 1) == "F1.1 9-11, B1 11-15, F2 15-17, B2 17-21");
@@ -270,7 +232,7 @@ TEST_CASE("parallel: backward waits for a reduce-scatter if more may not be in f
   const core::Profile four = profile_of({{1, 8, {10}}, {1, 1, {10}}, {1, 1, {10}}, {1, 1, {10}}});
   const auto run = [&](const std::string& members) {
     return run_of(
-        four, pair_of(2, 0.1), 4, stages_of(2, 1, R"(, "layers": [3, 1])"),
+        four, pair_of(2, 0.1), 4, stages_of(2, 1, R"(, "layers": [3, 1], "overlap": "first_stage")"),
         R"({"pipeline": "sharded", "fusion": "none", "reshard_after_forward": false)" + members + "}");
   };
   const ParallelRun one = run(R"(, "scatters_in_flight": 1)");
@@ -379,9 +341,11 @@ TEST_CASE("parallel: `optimal` is the best of all groupings of all stages, and s
                {random.between(1, 2000)}};
     const core::Profile profile = profile_of(layers);
     const core::Network network = support::random_link(random);
-    const Parallel parallel = stages_of(
-        2, random.between(1, 4),
-        std::string(R"(, "layers": [2, 2])") + (random.one_in(2) ? R"(, "overlap": "all_stages")" : ""));
+    const std::vector<std::string> orders = {"1f1b", "gpipe", "zb-h1"};
+    const std::string& order = orders[random.below(3)];
+    const Parallel parallel = parallel_of(fmt::format(
+        R"({{"pipeline": 2, "stages": {{"schedule": "{}", "micro_batches": {}, "layers": [2, 2], "overlap": "{}"}}}})",
+        order, random.between(1, 4), random.one_in(2) ? "all_stages" : "first_stage"));
     const ParallelRun found =
         run_of(profile, network, 8, parallel, R"({"pipeline": "wfbp", "fusion": "optimal"})");
     CHECK(found.is_exact);
@@ -603,11 +567,12 @@ TEST_CASE("parallel: what is refused, in one line") {
     CHECK_THROWS_WITH_AS(parallel_of(json), message, core::InputError);
   };
   refused(R"({"pipeline": 2})", "s.json: /stages: expected a value, got nothing");
-  refused(R"({"pipeline": 2, "stages": {"schedule": "gpipe", "micro_batches": 2}})",
-          R"(s.json: /stages/schedule: expected one of 1f1b, interleaved, got "gpipe")");
-  refused(R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2, "virtual_stages": 2}})",
-          "s.json: /stages/virtual_stages: expected no virtual_stages, as 1f1b has one part in each stage, "
-          "got 2");
+  refused(R"({"pipeline": 2, "stages": {"schedule": "2f2b", "micro_batches": 2}})",
+          R"(s.json: /stages/schedule: expected one of 1f1b, interleaved, gpipe, zb-h1, got "2f2b")");
+  refused(
+      R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2, "virtual_stages": 2}})",
+      "s.json: /stages/virtual_stages: expected no virtual_stages, as only interleaved has several parts in "
+      "each stage, got 2");
   refused(
       R"({"pipeline": 2, "stages": {"schedule": "interleaved", "micro_batches": 3, "virtual_stages": 2}})",
       "s.json: /stages/micro_batches: expected a multiple of the 2 stages, as interleaved needs, got 3");

@@ -93,6 +93,35 @@ TEST_CASE("stage memory: micro-batches in flight hold their activations, gradien
   CHECK(total(run.stages[1].memory->bytes) == 120 + 240 + 120 + 4000);
 }
 
+// Where all passes take as long: from a stage to the last one in 1F1B, all in GPipe, as many as stages in
+// ZB-H1.
+TEST_CASE("stage memory: an order of passes holds as many micro-batches as its authors say") {
+  for (std::int64_t stages = 1; stages <= 4; ++stages)
+    for (const std::int64_t micro_batches : {stages, 2 * stages + 1})
+      for (std::int64_t stage = 0; stage < stages; ++stage) {
+        CAPTURE(stages);
+        CAPTURE(micro_batches);
+        CAPTURE(stage);
+        const std::vector<support::LayerSpec> layers(static_cast<std::size_t>(stages), {5, 10, {4}});
+        const core::Profile profile =
+            with_activations(profile_of(layers), std::vector<std::int64_t>(layers.size(), 1000));
+        const auto held = [&](const std::string& order) {
+          const Parallel parallel = parallel_of(
+              fmt::format(R"({{"pipeline": {}, "stages": {{"schedule": "{}", "micro_batches": {}}}}})",
+                          stages, order, micro_batches));
+          const Conditions conditions = {.memory = MemoryOptions{}};
+          const ParallelRun run = run_of(profile, stages, parallel, R"("wfbp")", conditions);
+          std::int64_t most = 0;
+          for (const MemoryPoint& point : memory_of_stage(run, parallel, conditions, stage).points)
+            most = std::max(most, point.bytes[static_cast<std::size_t>(MemoryPart::activations)]);
+          return most / 1000;
+        };
+        CHECK(held("1f1b") == std::min(micro_batches, stages - stage));
+        CHECK(held("gpipe") == micro_batches);
+        CHECK(held("zb-h1") == std::min(micro_batches, stages));
+      }
+}
+
 // The same in one group, which is copied to be sent: stage 0's when both gradients are ready, at 18.
 TEST_CASE("stage memory: a group of several tensors is copied when it is sent, unless buffers are kept") {
   const core::Profile profile =

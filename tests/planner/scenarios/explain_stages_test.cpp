@@ -152,12 +152,14 @@ TEST_CASE("stage explanation: a proven plan loses by every merge and split, and 
                static_cast<double>(random.between(1, 60)),
                {random.between(1, 2000), random.between(1, 2000)}};
     const bool is_interleaved = random.one_in(3);
+    const char* const orders[] = {"1f1b", "gpipe", "zb-h1"};
+    const char* const overlaps[] = {"first_stage", "all_stages", "none"};
     const std::string parallel =
         is_interleaved
             ? R"({"pipeline": 2, "stages": {"schedule": "interleaved", "virtual_stages": 2, "micro_batches": 4}})"
             : fmt::format(
-                  R"({{"pipeline": 2, "stages": {{"schedule": "1f1b", "micro_batches": {}, "overlap": "{}"}}}})",
-                  random.between(1, 4), random.one_in(2) ? "all_stages" : "first_stage");
+                  R"({{"pipeline": 2, "stages": {{"schedule": "{}", "micro_batches": {}, "overlap": "{}"}}}})",
+                  orders[random.below(3)], random.between(1, 4), overlaps[random.below(3)]);
     const char* const schedules[] = {R"({"pipeline": "wfbp", "fusion": "optimal"})", R"("mg-wfbp")",
                                      R"({"pipeline": "zero", "fusion": "none"})",
                                      R"({"pipeline": "sharded", "fusion": "none"})"};
