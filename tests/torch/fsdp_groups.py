@@ -104,6 +104,9 @@ def case(seed):
             schedule["kept_groups"] = rng.randint(0, 3)
         if rng.random() < 0.3:
             schedule["reshard_after_backward"] = False
+        backward = random.Random(10_000 + seed)
+        if backward.random() < 0.3:
+            schedule["backward_prefetch"] = backward.randint(1, 3)
     head = {"head": "head"} if isinstance(model, Tied) else {}
     return {**head, "target": "fsdp", "dtype": dtype, "schedule": schedule, "accumulation_steps": rng.choice([1, 2, 3]),
             "sizes": [size * p.numel() for _, p in parameters], "names": [n for n, _ in parameters],
@@ -254,7 +257,7 @@ def check_micro_batch(seed, line, emission, result, is_kept, is_last):
     again = [n for group, n in enumerate(elements) if reshards[group]]
     if [""] in emission["fully_shard"] and reshards[len(elements) - 1]:
         # backward comes to the output of the model when it comes to that of the last layer, whose group has asked for those ahead
-        again.insert(sum(reshards[group] for group in range(min(len(elements) - 1, 1 + emission["prefetch"]))), again.pop())
+        again.insert(sum(reshards[group] for group in range(min(len(elements) - 1, 1 + emission["backward_prefetch"]))), again.pop())
     check(name, "all-gathers before backward", [e[1] for e in backward if e[0] == "all_gather"], again)
     check(name, "other collectives", {e[0] for e in backward} - {"all_gather", "reduce_scatter"}, set())
 
@@ -273,7 +276,7 @@ def check_micro_batch(seed, line, emission, result, is_kept, is_last):
         if event[0] == "all_gather":
             gathered += 1
             continue
-        needed = sum(reshards[group] for group in range(min(len(elements), scattered + 1 + emission["prefetch"])))
+        needed = sum(reshards[group] for group in range(min(len(elements), scattered + 1 + emission["backward_prefetch"])))
         check(name, f"all-gathers before reduce-scatter {scattered + 1}", gathered >= needed, True)
         scattered += 1
 

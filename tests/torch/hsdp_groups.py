@@ -66,6 +66,9 @@ def case(seed):
         schedule["kept_groups"] = rng.randint(0, 3)
     if rng.random() < 0.3:
         schedule["reshard_after_backward"] = False
+    backward = random.Random(2000 + seed)
+    if backward.random() < 0.3:
+        schedule["backward_prefetch"] = backward.randint(1, 3)
     names = [name for name, _ in model.named_parameters()][::-1]
     return {"profile": profile_of(model, rng), "schedule": schedule, "accumulation_steps": rng.choice([1, 1, 2]),
             "types": {key: rng.choice(["float32", "bfloat16"]) for key in ("gather", "reduce")},

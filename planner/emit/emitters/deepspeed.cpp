@@ -121,6 +121,7 @@ Emission emit_deepspeed(const EmitRequest& request) {
   const std::int64_t stage = stage_of(request);
   Report report(target(), request);
   report.note("DeepSpeed takes one number for all groups.");
+  note_gather_type(report, "DeepSpeed");
   if (request.accumulation_steps > 1)
     report.note(fmt::format("Stage 2 {} in each of the {} micro-batches; stage 1 {} in the last.",
                             stage == 2 ? "reduces" : "would reduce", request.accumulation_steps,

@@ -84,7 +84,9 @@ const Target& target() {
       .verified =
           {"PyTorch 2.13 made such groups, and their collectives ran in this order and in these types, read "
            "back from two ranks over Gloo, and from four in two shard groups.",
-           "By what its streams wait for, recorded on those four, every task begins as priced."},
+           "By what its streams wait for, recorded on those four, every task begins as priced, but for what "
+           "is "
+           "said above."},
       .read_only = {"streams of a GPU: those of CPUs, which do nothing, were replaced by ones that record "
                     "waits."},
       .does_not = {"split the parameters that one module owns.",
@@ -110,10 +112,13 @@ std::vector<bool> reshards_of(const Behaviour& behaviour, const Workload& worklo
   return out;
 }
 
+bool has_stages(const EmitRequest& request) {
+  return request.division != nullptr && request.division->pipeline > 1;
+}
+
 /// Whether parameters stay whole from one micro-batch to the next.
 bool keeps_between_batches(const EmitRequest& request, const Behaviour& behaviour) {
-  const bool has_stages = request.division != nullptr && request.division->pipeline > 1;
-  return request.accumulation_steps > 1 && (has_stages || !behaviour.options.reshard_after_backward);
+  return request.accumulation_steps > 1 && (has_stages(request) || !behaviour.options.reshard_after_backward);
 }
 
 std::string_view python_bool(bool value) { return value ? "True" : "False"; }
@@ -197,7 +202,8 @@ std::vector<std::string> setup(const EmitRequest& request, const Behaviour& beha
       needs_policy(request) ? "import torch\n" : "",
       meshes.empty() ? "" : "from torch.distributed.device_mesh import init_device_mesh\n",
       needs_policy(request) ? "MixedPrecisionPolicy, " : ""));
-  if (request.accumulation_steps > 1) out.push_back(micro_batches(request, behaviour));
+  if (request.accumulation_steps > 1 && !has_stages(request))
+    out.push_back(micro_batches(request, behaviour));
   out.emplace_back("\n");
   if (needs_policy(request)) out.push_back(policy(request));
   for (const Mesh& mesh : meshes) out.push_back(mesh.line());
@@ -317,12 +323,20 @@ void add_notes(Report& report, const ModuleGroups& made) {
   if (std::any_of(calls.begin(), calls.end(),
                   [&](const Wrap& call) { return call.modules.front() == "" && reshards[call.group]; }))
     report.note(
-        "FSDP gathers the group of `fully_shard(model)` when backward begins, not as late as is priced.");
+        "FSDP gathers the group of `fully_shard(model)` when backward comes to the model's output, behind "
+        "the "
+        "groups that are gathered ahead there; it is priced as gathered when its layers need it.");
   note_padding(report);
   report.note_of_job("Module names are the tensors' without their last part.");
   if (const Division* division = report.request().division; division != nullptr) {
-    if (division->pipeline > 1)
+    if (division->pipeline > 1) {
       report.note_of_job("`model` is the part of the model that the comment above its lines names, alone.");
+      report.note_of_job(
+          "torch.distributed.pipelining says itself which micro-batch is the last one. It reduce-scatters "
+          "the "
+          "gradients of a part after its last backward pass, and compute waits for that; it is priced so "
+          "unless the key overlap of the stages says otherwise.");
+    }
     if (division->expert > 1)
       report.note_of_job(
           "torch.nn.utils.clip_grad_norm_() takes parameters of one mesh: clip by the norm of both.");
@@ -350,24 +364,31 @@ ordered_json calls_json(const std::vector<Wrap>& calls) {
   return out;
 }
 
+/// The first release that has all functions of the text.
+std::string_view least_pytorch(const EmitRequest& request, const Behaviour& behaviour) {
+  if (behaviour.options.scatters_in_flight > 1U) return "2.13";
+  return request.division != nullptr && request.division->expert > 1 ? "2.8" : "2.6";
+}
+
 Emission emit_fsdp(const EmitRequest& request) {
   Report report(target(), request);
   const ModuleGroups made = module_groups(report);
   report.made(made.groups, made.whys);
   add_notes(report, made);
   const Behaviour& behaviour = report.behaviour();
-  const bool has_experts = request.division != nullptr && request.division->expert > 1;
+  const std::uint32_t ahead = behaviour.options.prefetch.value_or(1);
   ordered_json json = {{"fully_shard", calls_json(made.calls)},
                        {"groups", groups_json(request, behaviour, made.groups)},
                        {"reshards", reshards_of(behaviour, request.workload, made.groups)},
-                       {"prefetch", behaviour.options.prefetch.value_or(1)},
+                       {"prefetch", ahead},
+                       {"backward_prefetch", behaviour.options.backward_prefetch.value_or(ahead)},
                        {"scatters_in_flight", behaviour.options.scatters_in_flight.value_or(1)},
                        {"micro_batches", request.accumulation_steps},
                        {"kept_between_micro_batches", keeps_between_batches(request, behaviour)}};
   if (const std::optional<Tied> shared = tied(request.workload))
     json["tied"] = {{"weight", tensor_name(request.workload, shared->weight)}, {"modules", shared->modules}};
   if (const auto mesh = mesh_of(request, behaviour)) json["mesh"] = mesh_json(*mesh);
-  json["least_pytorch"] = has_experts ? "2.8" : "2.6";
+  json["least_pytorch"] = least_pytorch(request, behaviour);
   Python lines = python(made, behaviour, request);
   if (request.division != nullptr)
     return {.text = report.heading() + lines.text + report.own_remarks(),

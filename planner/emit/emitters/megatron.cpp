@@ -176,6 +176,7 @@ Emission emit_megatron(const EmitRequest& request) {
   report.note(has_experts ? "Megatron-LM takes one number for all groups, those of experts and all others."
                           : "Megatron-LM takes one number for all groups.");
   if (const std::string note = type_note(request); !note.empty()) report.note(note);
+  if (is_sharded(request.plan)) note_gather_type(report, "Megatron-LM");
   const CapRule by_size = rule_of_job(request, report.behaviour());
   const ordered_json by_count = best_count(report, by_size);
   const std::int64_t usual = std::max<std::int64_t>(40'000'000, 1'000'000 * data_workers(request));

@@ -3,6 +3,17 @@
 #include <fmt/format.h>
 
 namespace planner {
+
+void note_gather_type(Report& report, std::string_view framework) {
+  const EmitRequest& request = report.request();
+  const core::Dtype own = request.workload.profile->dtype;
+  if (request.gather_type() == own) return;
+  report.note(
+      fmt::format("{} gathers parameters in the type that they have in the job, which is taken to be {}, "
+                  "as priced, and not the {} of the profile.",
+                  framework, core::name(request.gather_type()), core::name(own)));
+}
+
 Emission emit_one_number(Report& report, const OneNumber& framework) {
   const BestCap best =
       best_cap(framework.rule, [&](const Groups& other) { return report.iteration_us(other); });

@@ -18,6 +18,9 @@ struct OneNumber {
   std::function<std::string(std::int64_t number)> text;  ///< the framework's configuration text for a number
 };
 
+/// Notes, if the plan was priced with another one, that the framework gathers parameters in the job's type.
+void note_gather_type(Report& report, std::string_view framework);
+
 /// Finds the best number, its groups and their loss against the plan. The report may already hold notes.
 Emission emit_one_number(Report& report, const OneNumber& framework);
 
