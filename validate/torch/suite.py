@@ -30,6 +30,7 @@ TRAIN = ROOT / "validate" / "torch" / "train.py"
 sys.path.insert(0, str(ROOT / "python"))
 WARM_UP = 8  # DDP makes its buckets anew in the second iteration, PowerSGD begins in the third
 DEADLINE_S = 150
+MAX_MEAN_ERROR, MAX_ERROR = 0.03, 0.08  # what the suite aims at
 
 
 @dataclass(frozen=True)
@@ -471,6 +472,8 @@ def totals(cases):
             errors, nulls = ([abs(c.error(us(c))) for c in some] for us in (lambda c: c.predicted_us, lambda c: c.null_us))
             lines.append(f"* judged, {words}: mean error {100 * statistics.mean(errors):.1f} %, worst {100 * max(errors):.1f} %, of "
                          f"{len(some)} cases (null: mean {100 * statistics.mean(nulls):.1f} %, worst {100 * max(nulls):.1f} %)")
+    if judged:
+        lines.append(bounds_text(judged))
     for job in dict.fromkeys(case.job for case in cases):
         for words, belongs in (("uncompressed DDP", is_plain_ddp), ("FSDP2", is_sharded)):
             some = [case for case in judged if case.job == job and belongs(case)]
@@ -480,6 +483,23 @@ def totals(cases):
             lines.append(f"* {job.model}, {job.ranks} ranks, {words}, {len(some)} judged: the best predicted, '{best.strategy}', is "
                          f"{100 * (best.measured_us / fastest.measured_us - 1):.1f} % slower than the best measured, '{fastest.strategy}'")
     return lines
+
+
+def bounds_text(judged):
+    """What the suite aims at, and which cases miss it."""
+    missed = [f"{case.job.model}, {case.job.ranks} ranks, {case.strategy}" for case in judged if own_error(case) > MAX_ERROR]
+    mean = statistics.mean(map(own_error, judged))
+    return (f"* aims: mean error {'met' if mean <= MAX_MEAN_ERROR else 'MISSED'} ({100 * MAX_MEAN_ERROR:.0f} %); no error above "
+            f"{100 * MAX_ERROR:.0f} % {'met' if not missed else 'MISSED by ' + '; '.join(missed)}")
+
+
+def own_error(case):
+    return abs(case.error(case.predicted_us))
+
+
+def are_met(cases):
+    errors = [own_error(case) for case in cases if case.is_judged]
+    return bool(errors) and statistics.mean(errors) <= MAX_MEAN_ERROR and max(errors) <= MAX_ERROR
 
 
 def is_sharded(case):
@@ -636,7 +656,7 @@ def main():
         print(f"suite.py: {each}", file=sys.stderr)
     if publication:
         publication.finish(missing)
-    sys.exit(1 if missing else 0)
+    sys.exit(1 if missing else 0 if are_met(cases) else 3)
 
 
 if __name__ == "__main__":
