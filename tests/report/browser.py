@@ -18,6 +18,10 @@ from playwright.sync_api import sync_playwright
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
+# Charts with more axes of numbers than titles of axes.
+UNTITLED = """() => [...document.querySelectorAll('figure svg')]
+  .filter(chart => chart.querySelectorAll('.ticks').length > chart.querySelectorAll('.axis-title').length)
+  .map(chart => chart.getAttribute('aria-label'))"""
 # Pairs of labels of one chart whose boxes overlap by more than a pixel each way.
 OVERLAPS = """() => {
   const found = [];
@@ -227,6 +231,8 @@ def check_labels(page, where):
     for what, script in (("overlap", OVERLAPS), ("leave their chart", OUTSIDE)):
         found = page.evaluate(script)
         assert not found, f"{where}: labels that {what}: {found[:5]}"
+    untitled = page.evaluate(UNTITLED)
+    assert not untitled, f"{where}: axes without a title: {untitled}"
 
 
 def check_zoom(page, name):
@@ -285,6 +291,18 @@ def check_keys(page):
             assert top <= box["y"] <= page.viewport_size["height"], f"{where}: the mark is outside the window"
         page.keyboard.press("Escape")
         assert not tooltip.is_visible() and figure.locator(".here").count() == 0, f"{where}: Escape does not end it"
+
+
+def check_compression(page):
+    """Every compressor of the explanation has a row, which says from which bandwidth on it pays."""
+    explained = page.evaluate("(data.plan.explanation.compressors || []).map(row => [row.name, row.break_even_slowdown_per_byte])")
+    rows = page.locator("#whatif h3:has-text('Does compression pay?') ~ table tbody tr").all()
+    assert len(rows) == len(explained), f"{len(rows)} rows of {len(explained)} compressors"
+    for row, (name, factor) in zip(rows, explained):
+        text = row.inner_text()
+        pays = "not even" if factor is None else "with any bandwidth" if factor == 0 else f"up to {1 / factor:.3g} times"
+        assert name in text and pays in text, f"{name}, which pays {pays}: {text}"
+    return len(explained)
 
 
 def check_heat_map(page):
@@ -363,6 +381,9 @@ def check_report(browser, html, views, keep):
             check_unjudged(page)
         if "scaling" in views:
             check_looks(page)
+        if "whatif" in views:
+            count = check_compression(page)
+            assert count or html.stem != "resnet50", "no compressor is explained"
         check_pictures(page, keep, f"{html.stem}-{theme}-{width}")
         if (theme, width) == ("light", 1280):
             check_paper(context, html, "upright", 720)

@@ -23,11 +23,11 @@ const errorOf = (row, us = row.predicted_us) => (us - row.measured_us) / (row.of
 
 function errorChart(width, rows) {
   const names = rows.map((row) => `${row.group}, ${row.case}`);
-  const left = Math.min(width * 0.45, 16 + Math.max(...names.map(textWidth))), right = width - 16, row = 20, height = rows.length * row + 44;
+  const left = Math.min(width * 0.45, 16 + Math.max(...names.map(textWidth))), right = width - 16, row = 20, height = rows.length * row + 46;
   const ends = rows.flatMap((each) => [each.predicted_us, ...each.interval_us].map((us) => errorOf(each, us)));
   const most = 100 * Math.max(0.01, ...ends.map(Math.abs)) * 1.1, x = d3.scaleLinear([-most, most], [left, right]);
-  const out = [bottomAxis(x, 4, height - 38)];
-  out.push(svg("path", { class: "axis", d: `M${x(0)} 4V${height - 38}` }), label((left + right) / 2, height - 5, "predicted less measured, in %", { "text-anchor": "middle", class: "quiet" }));
+  const out = [bottomAxis(x, 4, height - 40, "predicted less measured, in %")];
+  out.push(svg("path", { class: "axis", d: `M${x(0)} 4V${height - 40}` }));
   rows.forEach((each, i) => {
     const y = 14 + i * row, share = (us) => x(100 * errorOf(each, us));
     out.push(label(left - 8, y + 4, shortened(names[i], left - 12), { "text-anchor": "end" }));

@@ -40,7 +40,7 @@ function comparedChart(width, sides, shown) {
   const { room, children: out } = heading(width, title, [...(computes ? [swatch("something computes", "var(--backward)")] : []), swatch("a collective of gradients", "var(--communication)"),
     ...(computes ? [swatch("exposed: a collective while nothing computes", "var(--idle)")] : [])]);
   const marks = svg("g", { "clip-path": `url(#compared-${width})` });
-  out.push(bottomAxis(x.copy().domain(shown.map((us) => us / 1000)), 4, bottom));
+  out.push(bottomAxis(x.copy().domain(shown.map((us) => us / 1000)), 4, bottom, "time in ms"));
   sides.forEach((side, i) => {
     const top = 4 + i * (lanes + 34);
     const bar = (from, to, row, colour, text) => {
@@ -59,7 +59,7 @@ function comparedChart(width, sides, shown) {
     for (const [from, to] of computes ? exposedOf(side) : []) bar(from, to, top + lanes, "--idle", `${side.name}: a collective runs and nothing computes for ${ms(to - from)} ms`);
     marks.append(svg("path", { class: "axis", d: `M${x(side.iteration_us)} ${top + 16}V${top + 18 + lanes}`, "stroke-dasharray": "3 2" }));
   });
-  return svg("svg", { viewBox: `0 ${-room} ${width} ${bottom + 30 + room}`, role: "img", "aria-label": title },
+  return svg("svg", { viewBox: `0 ${-room} ${width} ${bottom + 40 + room}`, role: "img", "aria-label": title },
     [svg("defs", {}, clipped(`compared-${width}`, width)), ...out, marks]);
 }
 

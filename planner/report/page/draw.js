@@ -3,7 +3,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
 
-// Okabe and Ito's colours, which colour-blind readers can distinguish.
+// Okabe and Ito's colours, which colour-blind readers can distinguish, and a brown that is darker than all but the first.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f"];
 const DASHES = ["", "7 4", "2 3", "8 3 2 3", "8 2 2 2 2 2"];
 const MARKERS = [d3.symbolCircle, d3.symbolSquare, d3.symbolDiamond, d3.symbolTriangle, d3.symbolCross, d3.symbolStar, d3.symbolWye];
@@ -109,14 +109,21 @@ function drawnAxis(axis, across, down, length) {
   made.selectAll(".tick line").attr("class", "grid");
   return group;
 }
-/** Grid lines of a horizontal axis from `top` to `bottom`, with their numbers below. */
-function bottomAxis(x, top, bottom, format = number) {
-  const count = Math.max(2, Math.floor((x.range()[1] - x.range()[0]) / 110));
-  return drawnAxis(d3.axisBottom(x).ticks(count).tickFormat((value) => format(value)), 0, bottom, bottom - top);
+/** What an axis shows, in the middle of it. */
+const axisTitle = (x, y, text, attributes) => label(x, y, text, { "text-anchor": "middle", class: "quiet axis-title", ...attributes });
+/** Grid lines of a horizontal axis from `top` to `bottom`, with their numbers and its title in the 40 pixels below. */
+function bottomAxis(x, top, bottom, title) {
+  const [left, right] = x.range(), count = Math.max(2, Math.floor((right - left) / 110));
+  const group = drawnAxis(d3.axisBottom(x).ticks(count).tickFormat((value) => number(value)), 0, bottom, bottom - top);
+  group.append(axisTitle((left + right) / 2, 34, title));
+  return group;
 }
-/** Grid lines of a vertical axis from `left` to `right`, with their numbers at the left. */
-const leftAxis = (y, left, right, ticks, format = number) =>
-  drawnAxis(d3.axisLeft(y).tickValues(ticks).tickFormat((value) => format(value)), left, 0, right - left);
+/** Grid lines of a vertical axis from `left` to `right`, with their numbers and its title at the left. */
+function leftAxis(y, left, right, ticks, title, format = number) {
+  const group = drawnAxis(d3.axisLeft(y).tickValues(ticks).tickFormat((value) => format(value)), left, 0, right - left);
+  group.append(axisTitle(0, 0, title, { transform: `translate(${13 - left} ${(y.range()[0] + y.range()[1]) / 2}) rotate(-90)` }));
+  return group;
+}
 
 /** A number with as many digits as are worth reading. */
 function number(value, digits = 4) {

@@ -21,16 +21,16 @@ const shownErrors = (model) => (model.out_of_sample && (model.model === "curve" 
 const sizeText = (count) => (count >= 1048576 ? number(count / 1048576, 4) + " MiB" : count >= 1024 ? number(count / 1024, 4) + " KiB" : count + " B");
 
 function fitChart(width, curve) {
-  const left = 58, right = width - 16, top = 8, bottom = 200, height = bottom + 46;
+  const left = 66, right = width - 16, top = 8, bottom = 200, height = bottom + 46;
   const sizes = curve.models.flatMap((model) => shownErrors(model).residuals.map(([size]) => Math.max(1, size)));
   const from = Math.min(...sizes), to = Math.max(2, ...sizes);
   const most = Math.max(1, ...curve.models.filter((model) => model.model !== "line").map((model) => 110 * shownErrors(model).max_relative_error));
   const x = d3.scaleLog([from, to], [left + 8, right - 8]).base(2), y = d3.scaleLinear([-most, most], [bottom, top]);
   const step = Math.max(1, Math.ceil(Math.log2(to / from) / ((right - left) / 72)));
   const powers = d3.range(Math.ceil(Math.log2(from)), Math.log2(to) + 1e-9, step).map((power) => 2 ** power);
-  const out = [leftAxis(y, left, right, y.ticks(6), (error) => (error > 0 ? "+" : "") + number(error)), svg("path", { class: "axis", d: `M${left} ${y(0)}H${right}` }),
+  const out = [leftAxis(y, left, right, y.ticks(6), "error in %", (error) => (error > 0 ? "+" : "") + number(error)), svg("path", { class: "axis", d: `M${left} ${y(0)}H${right}` }),
     drawnAxis(d3.axisBottom(x).tickValues(powers).tickFormat(sizeText), 0, bottom, -5)];
-  out.push(label((left + right) / 2, height - 6, "size of the message", { "text-anchor": "middle", class: "quiet" }));
+  out.push(axisTitle((left + right) / 2, height - 6, "size of the message"));
   for (const border of curve.borders) if (border > from && border < to) out.push(svg("path", { class: "axis", "stroke-dasharray": "3 3", d: `M${x(border)} ${top}V${bottom}` }));
   for (const model of curve.models) for (const [size, us, predicted] of shownErrors(model).residuals) {
     const error = 100 * (predicted / us - 1);

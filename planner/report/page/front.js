@@ -15,18 +15,17 @@ function showFront() {
 }
 
 function frontChart(width, { plans, chosen, exact }) {
-  const left = 58, right = width - 24, top = 10, bottom = 320, gb = (plan) => plan.peak_bytes / 1e9;
+  const left = 66, right = width - 24, top = 10, bottom = 320, gb = (plan) => plan.peak_bytes / 1e9;
   const x = d3.scaleLinear(around(plans.map(gb)), [left, right]);
   const y = d3.scaleLinear(around([...plans.map((plan) => plan.iteration_us / 1000), ...(exact ? [] : plans.map((plan) => plan.lower_bound_us / 1000))]), [bottom, top]);
   const steps = (us, curve, end) => d3.line((plan) => x(plan === null ? x.invert(end) : gb(plan)), (plan) => y(us(plan || plans[plans.length - 1]) / 1000)).curve(curve);
-  const out = [leftAxis(y, left, right, y.ticks(5)), bottomAxis(x, top, bottom)];
+  const out = [leftAxis(y, left, right, y.ticks(5), "iteration in ms"), bottomAxis(x, top, bottom, "peak memory of a worker in GB")];
   // A plan is the fastest known one up to the memory of the next; a bound holds for all plans of no more memory.
   if (!exact) out.push(svg("path", { class: "curve", stroke: COLOURS[1], "stroke-dasharray": "4 4", d: steps((plan) => plan.lower_bound_us, d3.curveStepBefore)(plans) }));
   out.push(svg("path", { class: "curve", stroke: COLOURS[0], d: steps((plan) => plan.iteration_us, d3.curveStepAfter, right)([...plans, null]) }));
   plans.forEach((plan, i) => out.push(explained(marker(x(gb(plan)), y(plan.iteration_us / 1000), look(0), i === chosen ? 130 : 44),
     `${number(gb(plan), 5)} GB, ${ms(plan.iteration_us)} ms, ${plan.groups} group${plan.groups === 1 ? "" : "s"}, no plan below ${ms(plan.lower_bound_us)} ms${i === chosen ? ", chosen" : ""}`)));
-  out.push(label((left + right) / 2, bottom + 40, "peak memory of a worker in GB", { "text-anchor": "middle", class: "quiet" }));
-  return { height: bottom + 48, children: out };
+  return { height: bottom + 42, children: out };
 }
 
 /** The ends of an axis: from 0 if distances from there can still be seen, otherwise around the values. */

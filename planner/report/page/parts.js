@@ -57,9 +57,9 @@ function stageTable(entries) {
 
 function partsChart(width, rows) {
   const left = Math.min(width * 0.36, 16 + Math.max(...rows.map((entry) => textWidth(entry.schedule)))), right = width - 74, row = 26;
-  const height = rows.length * row + 40;
+  const height = rows.length * row + 48;
   const x = d3.scaleLinear([0, d3.max(rows, (entry) => entry.iteration_us) / 1000], [left, right]);
-  const out = [bottomAxis(x, 4, height - 32)];
+  const out = [bottomAxis(x, 4, height - 40, "iteration in ms")];
   rows.forEach((entry, i) => {
     const top = 6 + i * row;
     out.push(label(left - 8, top + 14, shortened(entry.schedule, left - 12), { "text-anchor": "end", "font-weight": isOurs(entry.schedule) ? 700 : null }));

@@ -152,9 +152,9 @@ function showWhatIfs(explanation) {
 }
 
 function whatIfChart(width, rows, now) {
-  const left = Math.min(width * 0.42, 18 + Math.max(60, ...rows.map((row) => textWidth(row.change)))), right = width - 70, row = 30, height = rows.length * row + 40;
+  const left = Math.min(width * 0.42, 18 + Math.max(60, ...rows.map((row) => textWidth(row.change)))), right = width - 70, row = 30, height = rows.length * row + 48;
   const most = Math.max(now, ...rows.map((each) => Math.max(each.this_plan_us, each.best_plan_us)));
-  const x = d3.scaleLinear([0, most / 1000], [left, right]), out = [bottomAxis(x, 4, height - 32)];
+  const x = d3.scaleLinear([0, most / 1000], [left, right]), out = [bottomAxis(x, 4, height - 40, "iteration in ms")];
   rows.forEach((each, i) => {
     const top = 6 + i * row;
     const lines = wrapped(each.change, 1.25 * (left - 12)).slice(0, 2);
@@ -163,6 +163,6 @@ function whatIfChart(width, rows, now) {
       out.push(explained(svg("rect", { x: left, y: top + down, width: Math.max(0.5, x(us / 1000) - left), height: 10, style: `fill:var(${colour})` }), `${each.change}, ${which}: ${ms(us)} ms`)));
     out.push(label(width - 4, top + 15, ms(each.best_plan_us), { "text-anchor": "end" }));
   });
-  out.push(svg("path", { d: `M${x(now / 1000)} 2V${height - 32}`, style: "stroke:var(--idle)", "stroke-width": 2, "stroke-dasharray": "5 3" }));
+  out.push(svg("path", { d: `M${x(now / 1000)} 2V${height - 40}`, style: "stroke:var(--idle)", "stroke-width": 2, "stroke-dasharray": "5 3" }));
   return { height, children: out };
 }

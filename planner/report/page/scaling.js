@@ -26,10 +26,10 @@ function showScaling() {
   section.append(pair);
   const shown = () => all.filter((curve) => !hidden.has(curve.index));
   draws.push(chart(pair, () => "Iteration time in ms", (width) => curvesChart(width, shown(), {
-    value: (entry) => entry.iteration_us / 1000, unit: " ms", logarithmic: true,
+    value: (entry) => entry.iteration_us / 1000, title: "iteration in ms", unit: " ms", logarithmic: true,
     low: (entry) => entry.interval && entry.interval.low_us / 1000, high: (entry) => entry.interval && entry.interval.high_us / 1000 })));
   draws.push(chart(pair, () => "Scaling efficiency in %", (width) => curvesChart(width, shown(), {
-    value: (entry) => 100 * entry.scaling_efficiency, unit: " %", logarithmic: false,
+    value: (entry) => 100 * entry.scaling_efficiency, title: "efficiency in %", unit: " %", logarithmic: false,
     low: (entry) => entry.interval && 100 * entry.scaling_efficiency * entry.iteration_us / entry.interval.high_us,
     high: (entry) => entry.interval && 100 * entry.scaling_efficiency * entry.iteration_us / entry.interval.low_us })));
   if (data.results.some((entry) => entry.interval))
@@ -42,13 +42,13 @@ function showScaling() {
 function curvesChart(width, shown, what) {
   const named = width >= 430 && shown.length <= 14;
   const names = named ? Math.min(150, 26 + Math.max(...shown.map((curve) => textWidth(curve.name)))) : 14;
-  const left = 58, right = width - names, top = 12, height = Math.max(Math.min(printing ? 255 : 400, Math.max(260, width * 0.62)), named ? shown.length * 15 + 60 : 0), bottom = height - 44;
+  const left = 66, right = width - names, top = 12, height = Math.max(Math.min(printing ? 255 : 400, Math.max(260, width * 0.62)), named ? shown.length * 15 + 60 : 0), bottom = height - 44;
   const values = shown.flatMap((curve) => curve.points.flatMap((entry) => [what.value(entry), what.low(entry), what.high(entry)].filter((value) => value > 0)));
   const low = what.logarithmic ? Math.min(...values) / 1.12 : 0;
   const high = what.logarithmic ? Math.max(...values) * 1.12 : Math.max(100, ...values);
   const y = (what.logarithmic ? d3.scaleLog : d3.scaleLinear)([low, high], [bottom, top]);
   const x = d3.scaleLog(d3.extent(workerCounts), [left + 10, right - 10]);
-  const out = [leftAxis(y, left, right, what.logarithmic ? logTicks(y, 6) : y.ticks(5))];
+  const out = [leftAxis(y, left, right, what.logarithmic ? logTicks(y, 6) : y.ticks(5), what.title)];
   let last = -Infinity;
   const largest = workerCounts[workerCounts.length - 1], end = x(largest) - textWidth(String(largest)) / 2 - 4;
   for (const count of workerCounts) {
@@ -58,7 +58,7 @@ function curvesChart(width, shown, what) {
     out.push(svg("path", { class: "axis", d: `M${at} ${bottom}v5` }), label(at, bottom + 19, count, { "text-anchor": "middle" }));
   }
   out.push(svg("path", { class: "axis", d: `M${left} ${bottom}H${right}` }));
-  out.push(label((left + right) / 2, height - 6, "workers", { "text-anchor": "middle", class: "quiet" }));
+  out.push(axisTitle((left + right) / 2, height - 6, "workers"));
   for (const curve of shown) {
     const style = styleOf(curve.index);
     const banded = curve.points.filter((entry) => entry.interval);
