@@ -13,6 +13,7 @@
 #include "cli/import_ranks.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/model/model.hpp"
@@ -131,7 +132,11 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
                    const std::string& trace, OfRanks of_ranks = {}) {
   if (options.output.empty() && !options.network.empty())
     return import_network(options, import_options, trace);
+  StepLine line;
+  line.count_seconds();
+  line.next("reading " + core::one_line(trace));
   kineto::Imported imported = kineto::import_trace(trace, import_options, options.step);
+  line.end();
   if (of_ranks.network) {
     imported.network = std::move(of_ranks.network);
     imported.curve_warnings = std::move(of_ranks.curve_warnings);

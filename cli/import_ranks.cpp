@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "profiler/traces/importers/shared.hpp"
@@ -82,7 +83,10 @@ Recordings recordings_of(const std::vector<std::string>& names) {
 std::vector<ranks::RankTrace> read_ranks(const Recordings& recordings, std::string_view step,
                                          const std::vector<std::int64_t>& parameters) {
   std::vector<ranks::RankTrace> out;
+  StepLine line(recordings.files.size());
+  line.count_seconds();
   for (const std::string& file : recordings.files) {
+    line.next("reading " + core::one_line(file));
     if (recordings.kind == SourceKind::nsys) {
       for (ranks::RankTrace& trace : ranks::read_nsys(file, step)) out.push_back(std::move(trace));
       ranks::check_sizes(out);
@@ -96,6 +100,7 @@ std::vector<ranks::RankTrace> read_ranks(const Recordings& recordings, std::stri
           "{}: /traceEvents: expected kernels of a GPU, or operators of a job on CPUs, got neither",
           core::one_line(file)));
   }
+  line.end();
   return out;
 }
 

@@ -137,6 +137,10 @@ def _run_rank(given: argparse.Namespace) -> int:
         if not given.go_on:
             raise _Stop
 
+    def tell(what: str) -> None:
+        if dist.get_rank() == 0 and sys.stderr.isatty():
+            print(f"fusewise torch: {what}", file=sys.stderr, flush=True)
+
     def fail(code: int, why: Any) -> int:
         """The first rank says why. The others, whose end would break its connections, let it go first."""
         has_group = dist.is_available() and dist.is_initialized()
@@ -150,7 +154,7 @@ def _run_rank(given: argparse.Namespace) -> int:
 
     sys.argv = [given.script, *given.arguments]
     try:
-        with intercepted(lambda ddp, arguments: Tuning(ddp, arguments, given.rounds, done)) as interception:
+        with intercepted(lambda ddp, arguments: Tuning(ddp, arguments, given.rounds, done, tell)) as interception:
             if given.is_module:
                 runpy.run_module(given.script, run_name="__main__", alter_sys=True)
             else:

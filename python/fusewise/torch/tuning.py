@@ -86,14 +86,16 @@ class Result:
 
 
 class Tuning:
-    """The measurement of one DistributedDataParallel. `report` gets the result, on every rank."""
+    """The measurement of one DistributedDataParallel. `report` gets the result, on every rank, and `tell` what is done
+    next, in words."""
 
     def __init__(self, ddp: DistributedDataParallel, arguments: Mapping[str, Any], rounds: int,
-                 report: Callable[[Result], None]) -> None:
+                 report: Callable[[Result], None], tell: Callable[[str], None] = lambda what: None) -> None:
         self.ddp = ddp
         self.arguments = dict(arguments)
         self.rounds = rounds
         self.report = report
+        self.tell = tell
         self.parameters = [p for p in ddp.module.parameters() if p.requires_grad]
         self.group = network.Group(ddp.process_group, self.parameters[0].device)
         self.clock = clock_of(self.group.device)
@@ -219,10 +221,14 @@ class Tuning:
     # -- the program
 
     def _measure(self) -> Program:
-        yield from self._run(Mode(self.ddp), _WARM_UP)
+        self.tell("warming up")
+        (warm,) = yield from self._run(Mode(self.ddp), _WARM_UP)
         costs = yield from self._costs()
+        self.tell("planning")
         settings, found = self.group.agree(self._candidates(costs) if self.group.rank == 0 else None)
         wrapped = [self.ddp, *[self._wrap(setting) for setting in settings[1:]]]
+        count = len(wrapped) * _EXPLORED_ROUNDS + 2 * self.rounds
+        self.tell(f"trying {len(wrapped)} settings in {count} iterations, about {1e-6 * count * warm[-1]:.0f} s")
         for module in wrapped[1:]:  # buckets are made anew after the first iteration
             yield from self._run(self._with(module, wrapped), 2)
         explored, behind = yield from self._rounds(wrapped, _EXPLORED_ROUNDS)
@@ -240,6 +246,7 @@ class Tuning:
         return [list(part) for part in zip(*(self.group.slowest(row) for row in rows))]
 
     def _costs(self) -> Generator[Mode, Iteration, Costs]:
+        self.tell(f"measuring layers in {2 * (_PROFILED + 1)} iterations")
         profiler = Profiler(self.ddp.module, self.batch_size, warmup=1, alternates=False)
         parts = ("forward", "backward", "rest", "compute")
         bare: list[list[float]] = [[] for _ in parts]
@@ -250,7 +257,9 @@ class Tuning:
                 for values, more in zip(bare, measured):
                     values += more
         forward, backward, rest, compute = map(statistics.median, bare)
+        self.tell(f"measuring copies into buckets in {4 + 4 * _PAIRS} iterations")
         encode, decode = yield from self._copies()
+        self.tell("measuring all-reduces, alone and beside computing")
         elements = sum(p.numel() for p in self.parameters)
         curve = network.all_reduce_curve(self.group, elements * self.parameters[0].element_size(),
                                          self.parameters[0].dtype)
