@@ -316,19 +316,23 @@ class Calibrator {
     return what == "model" ? row.model : row.network;
   }
 
-  /// Predicts each row of a group from the other rows, for every group of this kind. Rows on one worker are
-  /// never left out. `take` gets the fit to the others, its minimum, and the rows to predict.
+  /// Predicts each row of a group from the other rows, for every group of this kind; beyond kMaxLeftOut
+  /// groups several are left out together. Rows on one worker are never left out. `take` gets the fit to the
+  /// others, its minimum, and the rows to predict.
   template <typename Take>
   void leave_out(const Chosen& chosen, std::string_view what, const Take& take) const {
-    std::set<std::string> groups;
+    constexpr std::size_t kMaxLeftOut = 16;
+    std::map<std::string, std::size_t> number_of;  // of the group
     for (const std::size_t row : on_)
-      if (rows_[row].workers > 1) groups.insert(key(rows_[row], what));
-    if (groups.size() < 2) return;
-    for (const std::string& group : groups) {
+      if (rows_[row].workers > 1) number_of.emplace(key(rows_[row], what), 0);
+    if (number_of.size() < 2) return;
+    std::size_t next = 0;
+    for (auto& [group, number] : number_of) number = next++ % kMaxLeftOut;
+    for (std::size_t each = 0; each < std::min(number_of.size(), kMaxLeftOut); ++each) {
       std::vector<std::size_t> kept;
       std::vector<std::size_t> left_out;
       for (const std::size_t row : on_) {
-        const bool is_left_out = rows_[row].workers > 1 && key(rows_[row], what) == group;
+        const bool is_left_out = rows_[row].workers > 1 && number_of.at(key(rows_[row], what)) == each;
         (is_left_out ? left_out : kept).push_back(row);
       }
       const Seen seen = seen_in(predictor_, kept);
