@@ -115,6 +115,9 @@ void bench_workers() {
   const planner::Setting setting(few, network, 2048, {}, conditions);
   report("steps, 54 rings on 2048 ranks, with critical path and waiting",
          measure(20, [&] { (void)run_of(setting, R"("wfbp")"); }), {.ms = 4});
+  const planner::Setting large(few, network, 131'072, {}, conditions);
+  report("steps, 54 rings on 131072 ranks, with critical path and waiting",
+         measure(2, [&] { (void)run_of(large, R"("wfbp")"); }), {.ms = 1000, .mb = 400});
 }
 
 }  // namespace

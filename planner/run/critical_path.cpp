@@ -34,7 +34,7 @@ void PathTracker::meets(std::span<const Time> ready, Time end) {
 void PathTracker::meets(Meeting meeting) {
   kept_ += meeting.ends.size();
   meetings_.push_back(std::move(meeting));
-  constexpr std::size_t kMaxKept = (std::size_t{128} << 20U) / (3 * sizeof(Time) + sizeof(std::uint32_t));
+  constexpr std::size_t kMaxKept = (std::size_t{256} << 20U) / (3 * sizeof(Time) + sizeof(std::uint32_t));
   while (kept_ > kMaxKept && meetings_.size() > 1) forget();
 }
 

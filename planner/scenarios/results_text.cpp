@@ -415,9 +415,10 @@ std::string worker_lines(const Results& results) {
       out += fmt::format(", {:.0f} % of it for worker {}", 100 * first.us / all, first.worker);
     }
     if (const auto& path = report.critical_path) {
-      out += fmt::format(
-          "; critical path {:.0f} % communication",
-          100 * path->communicating_us / (path->communicating_us + path->computing_us + path->untraced_us));
+      const double whole_us = path->communicating_us + path->computing_us + path->untraced_us;
+      out += fmt::format("; critical path {:.0f} % communication", 100 * path->communicating_us / whole_us);
+      if (path->untraced_us > 0)
+        out += fmt::format(", {:.0f} % not traced", std::max(1.0, 100 * path->untraced_us / whole_us));
       if (!path->senders.empty())
         out += fmt::format(", {:.0f} % of it messages of worker {}",
                            100 * path->senders.front().us / path->communicating_us,
