@@ -5,7 +5,8 @@
     bench/compare.py build-before build        two builds in turn, so that both see the same noise: ratios of the medians
 
 Parts (simulation, plans, cupcake, sweeps, steps, messages, selections) limit what is run. Times are ratios to the reference task of
-the same run. --json writes everything for machines. The exit code is 1 where a figure is beyond its bound, or slower than before."""
+the same run. --json writes everything for machines. The exit code is 1 where a figure is beyond its bound, slower than before, takes
+a tenth and a MB more memory than before, or is no longer there."""
 import argparse
 import json
 import math
@@ -74,6 +75,26 @@ def medians(runs):
     return out
 
 
+def figures_of(runs):
+    """The medians of the figures of one build, of all its runs."""
+    out = {}
+    for name, figure in runs[0].items():
+        values = [each[name]["value"] for each in runs if name in each]
+        value = statistics.median(values)
+        is_rate = figure["unit"] in RATES
+        out[name] = {**figure, "value": value, "spread": max(values) / min(values) if min(values) > 0 else 1,
+                     "over": value < figure["bound"] if is_rate else value > figure["bound"]}
+    return out
+
+
+def missing(before, now):
+    """What the first build measures and the second one does not."""
+    for name in before:
+        if name not in now:
+            print(f"{name:<92} MISSING in the second build")
+    return any(name not in now for name in before)
+
+
 def growth(rows):
     """Exponents of time against size where rows differ in their size alone: {family: [(from, to, exponent)]}."""
     families = {}
@@ -117,16 +138,29 @@ def main():
             noise = max(1.1, row["spread"], rows[0][name]["spread"])
             verdict = "slower" if row["of_first"] > noise else "faster" if row["of_first"] < 1 / noise else "alike"
             line += f"  {row['of_first']:.2f} x the first: {verdict}"
+            more_mb = row["mb"] - rows[0][name]["mb"]
+            if more_mb > max(1, 0.1 * rows[0][name]["mb"]):
+                line += f", {more_mb:.2f} MB more"
+                is_bad = True
             is_bad = is_bad or verdict == "slower"
         is_bad = is_bad or bool(row["over"])
         print(line)
-    figures = {}
-    for name, figure in runs[-1][-1][1].items():
-        value = statistics.median(of[name]["value"] for _, of in runs[-1])
-        is_rate = figure["unit"] in RATES
-        figures[name] = figure = {**figure, "value": value, "over": value < figure["bound"] if is_rate else value > figure["bound"]}
-        print(f"{name:<92} {figure['value']:>10g} {figure['unit']}  bound {figure['bound']:g}{', OVER' if figure['over'] else ''}")
+    figures_by_build = [figures_of([figures for _, figures in of]) for of in runs]
+    figures = figures_by_build[-1]
+    for name, figure in figures.items():
+        line = f"{name:<92} {figure['value']:>10g} {figure['unit']}  bound {figure['bound']:g}{', OVER' if figure['over'] else ''}"
+        before = figures_by_build[0].get(name) if len(rows) == 2 else None
+        if before and before["value"] > 0:
+            figure["of_first"] = figure["value"] / before["value"]
+            noise = max(1.1, figure["spread"], before["spread"])
+            cost = 1 / figure["of_first"] if figure["unit"] in RATES else figure["of_first"]
+            verdict = "worse" if cost > noise else "better" if cost < 1 / noise else "alike"
+            line += f"  {figure['of_first']:.2f} x the first: {verdict}"
+            is_bad = is_bad or verdict == "worse"
+        print(line)
         is_bad = is_bad or figure["over"]
+    if len(rows) == 2:
+        is_bad = any([missing(rows[0], last), missing(*figures_by_build), is_bad])
     exponents = growth(last)
     for family, pairs in exponents.items():
         print(f"{'grows: ' + family:<92} " + ", ".join(f"size^{e} from {a} to {b}" for a, b, e in pairs))
