@@ -280,6 +280,11 @@ class Corpus:
                 "quantities": [{**compared, "quantity": what, "worker": 0} for what in ("forward", "all-reduce 1 start", "all-reduce 1 end")]}]}
         self.add(["report", "l.json", "-o", "out"], {"l.json": text_of(live)}, outputs=["out"])
         self.add(["show", "l.json"], {"l.json": text_of(live)})
+        accuracy = {"format": "fusewise.accuracy", "version": 1, "suite": "s", "date": "today", "machine": "this one", "cases": [
+            {"group": "g", "plan": "p", "compute": "waiting", "is_dense": True, "verdict": "passed", "predicted_us": 1000, "measured_us": 1010,
+             "interval_us": [995, 1020], "attempts": 1, "runs": []},
+            {"group": "g", "plan": "q", "compute": "layers", "is_dense": True, "verdict": "not judged", "not_judged_because": "noise", "predicted_us": 1000}]}
+        self.add(["report", "a.json", "-o", "out"], {"a.json": text_of(accuracy)}, outputs=["out"])
         for name in ("csv", "jsonl"):
             some = b"".join(read(f"tests/golden/resnet50-v100-sweep.sweep.{name}").splitlines(True)[:9])
             self.add(["report", f"rows.{name}", "-o", "out"], {f"rows.{name}": some}, outputs=["out"])

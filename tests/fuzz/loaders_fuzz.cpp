@@ -1,5 +1,5 @@
-// Any bytes are a profile, network, file of compressors, plan, model, scenario, paper or set-up, or are
-// refused with InputError; what loads and can be written is written and read back the same.
+// Any bytes are a profile, network, file of compressors, plan, model, scenario, paper, set-up or suite, or
+// are refused with InputError; what loads and can be written is written and read back the same.
 
 #include <cstdint>
 #include <cstdlib>
@@ -14,6 +14,7 @@
 #include "validate/measurements/measurements.hpp"
 #include "validate/netlab/registry.hpp"
 #include "validate/paper/read_paper.hpp"
+#include "validate/suite/suite.hpp"
 
 namespace {
 
@@ -37,6 +38,7 @@ void load(const Field& field) {
   if (format == "fusewise.plan") return round_trip(field, planner::read_plan_file, planner::plan_text);
   if (format == "fusewise.setup") return (void)validate::read_setup(field);
   if (format == "fusewise.model") return (void)core::read_model(field);
+  if (format == "fusewise.suite") return (void)suite::read_suite(field);
   if (format == "fusewise.netlab") return round_trip(field, netlab::read_lab, netlab::lab_text);
   (void)scenarios::read_scenario(field);
 }
