@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <regex>
 #include <string>
@@ -43,13 +44,42 @@ bool has_word(const std::string& text, const std::string& word) {
   return std::regex_search(text, std::regex("(^|[ \n'\"])" + word + "($|[ \n'\"\\[])"));
 }
 
-TEST_CASE("manual: every option of --help is on the page of its command") {
+/// All commands, and those below them with their own first.
+std::vector<std::vector<std::string>> all_commands() {
+  std::vector<std::vector<std::string>> out;
+  for (const std::string& name : commands_in(run_program({"--help"}).out)) {
+    out.push_back({name});
+    for (const std::string& below : commands_in(run_program({name, "--help"}).out))
+      out.push_back({name, below});
+  }
+  return out;
+}
+
+/// Its long options as --help lists them, without the dashes.
+std::vector<std::string> options_of(std::vector<std::string> command) {
+  command.emplace_back("--help");
+  return listed(run_program(command).out, std::regex("\n  (?:-[a-z],)?--([a-z0-9-]+)"));
+}
+
+TEST_CASE("manual: every option of --help is on the page of its command, once for each that has it") {
   const support::TemporaryFolder folder;
   REQUIRE(run_program({"manual", folder.path().string()}).exit_code == 0);
-  const std::string page = core::read_file(folder.path() / "man/man1/fusewise-sweep.1");
-  CHECK(page.find(".TH fusewise-sweep 1") == 0);
-  CHECK(page.find(".B \\-o,\\-\\-output VALUE\n") != std::string::npos);
-  CHECK(page.find(".B \\-\\-resume\n") != std::string::npos);
+  for (const std::vector<std::string>& command : all_commands()) {
+    CAPTURE(command.back());
+    const std::string page =
+        core::read_file(folder.path() / fmt::format("man/man1/fusewise-{}.1", command.front()));
+    CHECK(page.find(fmt::format(".TH fusewise-{} 1", command.front())) == 0);
+    const std::size_t begin = command.size() == 1 ? page.find("\n.SH OPTIONS\n")
+                                                  : page.find(fmt::format("\n.SS {}\n", command.back()));
+    REQUIRE(begin != std::string::npos);
+    const std::string own = page.substr(begin, page.find("\n.S", begin + 1) - begin);
+    std::string names = std::regex_replace(part(own, "\n.B ", "\n"), std::regex("\\\\-"), "-");
+    std::ranges::replace(names, ',', ' ');
+    for (const std::string& option : options_of(command)) {
+      CAPTURE(option);
+      CHECK(has_word(names, "--" + option));
+    }
+  }
 }
 
 TEST_CASE("manual: the completions have every option of every command, also of those below commands") {
@@ -58,14 +88,9 @@ TEST_CASE("manual: the completions have every option of every command, also of t
   const std::string bash = core::read_file(folder.path() / "bash-completion/completions/fusewise");
   const std::string zsh = core::read_file(folder.path() / "zsh/vendor-completions/_fusewise");
   const std::string fish = core::read_file(folder.path() / "fish/vendor_completions.d/fusewise.fish");
-  std::vector<std::vector<std::string>> commands;
-  for (const std::string& name : commands_in(run_program({"--help"}).out)) {
-    const std::vector<std::string> below = commands_in(run_program({name, "--help"}).out);
-    commands.push_back({name});
-    for (const std::string& each : below) commands.push_back({name, each});
-  }
+  const std::vector<std::vector<std::string>> commands = all_commands();
   CHECK(commands.size() > 20);
-  for (std::vector<std::string> command : commands) {
+  for (const std::vector<std::string>& command : commands) {
     const bool is_below = command.size() > 1;
     const std::string last = command.back();
     const std::string in_bash = part(bash, "\n    " + command.front() + ") ", "\n");
@@ -85,9 +110,7 @@ TEST_CASE("manual: the completions have every option of every command, also of t
       CHECK(
           has_word(part(fish, "-n '__fish_seen_subcommand_from " + command.front() + "' -a ", " -d "), last));
     }
-    command.emplace_back("--help");
-    const std::vector<std::string> options =
-        listed(run_program(command).out, std::regex("\n  (?:-[a-z],)?--([a-z0-9-]+)"));
+    const std::vector<std::string> options = options_of(command);
     CHECK(options.size() >= 2);  // --help and --quiet
     for (const std::string& option : options) {
       CAPTURE(option);

@@ -154,7 +154,8 @@ std::set<std::string> left_with(const std::string& variable) {
   return left;
 }
 
-TEST_CASE("netlab: whenever up is killed, down removes everything" * support::needs(support::no_namespaces)) {
+TEST_CASE("netlab: whenever up is killed, down removes everything, and so does the next up" *
+          support::needs(support::no_namespaces)) {
   const support::TemporaryFolder folder;
   const support::Environment environment("XDG_RUNTIME_DIR", folder.path().string());
   const std::string mark = "XDG_RUNTIME_DIR=" + folder.path().string();
@@ -181,6 +182,11 @@ TEST_CASE("netlab: whenever up is killed, down removes everything" * support::ne
     std::this_thread::sleep_for(took * std::uniform_real_distribution(0.0, 1.1)(random));
     ::kill(child, std::array{SIGINT, SIGTERM, SIGKILL}[static_cast<std::size_t>(i % 3)]);
     (void)::waitpid(child, nullptr, 0);
+    if (i % 2 == 1) {  // the network is there as a whole, or what is left of it is replaced
+      const Outcome next = run_program({"netlab", "up", "--workers", "2"});
+      CHECK((next.exit_code == 0 || next.err.find("netlab 'default' is up already") != std::string::npos));
+      CHECK(run_program({"netlab", "status"}).out.find("netlab 'default' is up: ") == 0);
+    }
     CHECK(run_program({"netlab", "down"}).exit_code == 0);
     // the commands that a keeper has begun may end, but nothing begins another one
     const std::set<std::string> at_end = left_with(mark);

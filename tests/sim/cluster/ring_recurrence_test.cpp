@@ -79,5 +79,19 @@ TEST_CASE("ring recurrence: the same as round by round") {
   CHECK(past_the_whole_ring > 1000);
 }
 
+TEST_CASE("ring recurrence: the same as round by round on two thousand places") {
+  for (std::uint32_t seed = 0; seed < support::seeds(8); ++seed) {
+    CAPTURE(seed);
+    support::Random random(seed);
+    const std::size_t size = 2000 + random.below(100);
+    const auto rounds = static_cast<std::uint32_t>(2 * (size - 1));
+    Times message = random_messages(random, size);
+    for (std::int64_t& each : message) each %= std::int64_t{1} << 45U;  // 4,000 of them fit
+    Times starts;
+    for (std::size_t i = 0; i < size; ++i) starts.push_back(random_bits(random, 50));
+    REQUIRE(at_once(message, rounds, starts) == round_by_round(message, rounds, starts));
+  }
+}
+
 }  // namespace
 }  // namespace cluster
