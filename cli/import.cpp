@@ -163,7 +163,7 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   core::write_files(files);
   if (options.output.empty() || options.json) return print(profile_text(imported.profile));
   std::string text = summary(imported.profile);
-  for (const std::string& line : imported.account) text += "  " + core::one_line(line) + '\n';
+  for (const std::string& each : imported.account) text += "  " + core::one_line(each) + '\n';
   text += prediction.text;
   if (!options.network.empty()) text += summary(*imported.network);
   print_for_people(printable_lines(text));
