@@ -138,8 +138,7 @@ def collectives_of(kind, mesh, rank):
             fully_shard(layer, mesh=mesh["data"], reshard_after_forward=False)
         fully_shard(part, mesh=mesh["data"], reshard_after_forward=False)
     stage = mesh.get_coordinate()[0]
-    is_v = kind is schedules.ScheduleZBVZeroBubble
-    numbers = [stage, 3 - stage] if is_v else [stage + 2 * i for i in range(local)]
+    numbers = [stage + 2 * i for i in range(local)]
     group = mesh["stage"].get_group()
     stages = [PipelineStage(part, number, 2 * local, torch.device("cpu"), group=group) for part, number in zip(parts, numbers)]
     loss = nn.MSELoss()
@@ -157,7 +156,7 @@ def results_on_rank(rank, store, _):
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("stage", "data"))
     own = {kind.__name__: collectives_of(kind, mesh, rank)
-           for kind in (schedules.ScheduleGPipe, schedules.Schedule1F1B, schedules.ScheduleInterleaved1F1B, schedules.ScheduleZBVZeroBubble)}
+           for kind in (schedules.ScheduleGPipe, schedules.Schedule1F1B, schedules.ScheduleInterleaved1F1B, schedules.ScheduleLoopedBFS)}
     everyone = [None] * RANKS
     dist.all_gather_object(everyone, own)
     dist.destroy_process_group()
