@@ -18,10 +18,6 @@ using core::Slice;
 using sim::Time;
 using Kind = StageTask::Kind;
 
-bool is_collective(Kind kind) {
-  return kind == Kind::gather || kind == Kind::reduce || kind == Kind::sum || kind == Kind::tie;
-}
-
 class Namer {
  public:
   explicit Namer(const RanStages& ran) : ran_(ran) {}
@@ -122,6 +118,10 @@ constexpr std::array<std::string_view, JobGraph::kStreams> kThreads = {
     "messages to the previous stage"};
 
 }  // namespace
+
+bool is_collective(StageTask::Kind kind) {
+  return kind == Kind::gather || kind == Kind::reduce || kind == Kind::sum || kind == Kind::tie;
+}
 
 Time before_stages(const Conditions& conditions) {
   return sim::from_us((conditions.read_is_overlapped ? 0 : conditions.read_us) + conditions.waiting_us);

@@ -16,6 +16,9 @@ namespace planner {
 /// overlapped.
 sim::Time before_stages(const Conditions& conditions);
 
+/// Whether tasks of this kind are collectives, and not passes or messages.
+bool is_collective(StageTask::Kind kind);
+
 /// What the timelines of all stages share, by task.
 struct StageFacts {
   std::vector<bool> is_critical;         ///< whether it is on the critical path of all stages

@@ -29,8 +29,7 @@ using Kind = StageTask::Kind;
 using Tell = std::function<void(const std::string& what)>;
 
 bool is_of(const StageTask& task, std::int64_t part, std::size_t process_group, std::size_t group) {
-  const bool is_collective = task.kind == Kind::gather || task.kind == Kind::reduce || task.kind == Kind::sum;
-  return is_collective && task.part == part &&
+  return planner::is_collective(task.kind) && task.kind != Kind::tie && task.part == part &&
          task.process_group == static_cast<std::int64_t>(process_group) &&
          task.item == static_cast<std::int64_t>(group);
 }
@@ -50,9 +49,8 @@ class Explainer {
   StageExplanation explain() && {
     out_.iteration_us = run_.metrics.iteration_us;
     out_.tries_other_groups = tasks_of_other_groups() <= kMaxTasksOfOtherGroups;
-    out_.without_collectives_us = iteration_without([](const StageTask& task, sim::StreamId) {
-      return task.kind != Kind::forward && task.kind != Kind::backward && task.kind != Kind::message;
-    });
+    out_.without_collectives_us = iteration_without(
+        [](const StageTask& task, sim::StreamId) { return planner::is_collective(task.kind); });
     if (run_.tied)
       out_.tied_saves_us = out_.iteration_us - iteration_without([](const StageTask& task, sim::StreamId) {
                              return task.kind == Kind::tie;
