@@ -490,17 +490,13 @@ class JobWriter {
 
   /// Sends what the pass `from` of this stage yields to the pass `to`.
   void send(const StageTask& task, TaskId from, TaskId to, std::int64_t stage) {
-    const std::int64_t to_stage = parallel_.stage_of(task.part);
-    if (p2p_ == Time::zero() || to_stage == stage) {
+    if (p2p_ == Time::zero() || parallel_.stage_of(task.part) == stage) {
       builder_.add_dependency(from, to);
       return;
     }
-    // where there are two stages, each is both before and after the other one
-    const bool to_next =
-        parallel_.pipeline == 2 ? task.item == 1 : to_stage == (stage + 1) % parallel_.pipeline;
     tasks_.push_back(task);
     const TaskId message = builder_.add_task(
-        {.duration = p2p_, .stream = JobGraph::messages(stage, to_next), .priority = 0, .label = 0});
+        {.duration = p2p_, .stream = JobGraph::messages(stage, task.item == 1), .priority = 0, .label = 0});
     builder_.add_dependency(from, message);
     builder_.add_dependency(message, to);
   }

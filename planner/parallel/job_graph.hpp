@@ -43,8 +43,8 @@ struct StageTask {
   core::CollectiveKind collective = core::CollectiveKind::all_reduce;  ///< if it is one
 };
 
-/// Each stage has streams for compute, collectives, collectives between shard groups, and messages to the
-/// next and to the previous stage.
+/// Each stage has streams for compute, collectives, collectives between shard groups, and messages that carry
+/// activations and gradients to other stages.
 struct JobGraph {
   sim::TaskGraph graph;
   std::vector<StageTask> tasks;  ///< by task

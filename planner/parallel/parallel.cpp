@@ -11,6 +11,7 @@
 #include "core/errors.hpp"
 #include "core/limits.hpp"
 #include "planner/parallel/passes.hpp"
+#include "planner/parallel/slots.hpp"
 
 namespace planner {
 namespace {
@@ -57,12 +58,16 @@ void read_order(const Field& field, std::int64_t pipeline, Stages& stages) {
         other->expected(fmt::format("no {} beside passes, which tell it", key), "one");
     read_passes(*passes, pipeline, stages);
   } else {
+    if (!field.has("schedule")) field.expected("a schedule or passes", "neither");
     stages.order = one_of<StageOrder>(field.at("schedule"), kOrders);
     stages.micro_batches = field.at("micro_batches").integer(1, kMaxMicroBatches);
     read_virtual_stages(field, pipeline, stages);
   }
   if (const auto share = field.find("weight_share")) {
-    if (!stages.divides_backward())
+    const bool has_halves = std::ranges::any_of(stages.passes, [](const std::vector<Slot>& passes) {
+      return std::ranges::find(passes, PassKind::input_gradients, &Slot::kind) != passes.end();
+    });
+    if (stages.order != StageOrder::zero_bubble && !has_halves)
       share->expected("no weight_share without passes for input gradients, as of zb-h1", "one");
     stages.weight_share = share->number(0, 1);
   }
@@ -140,11 +145,13 @@ Parallel read_parallel(const Field& field) {
   return out;
 }
 
-bool Stages::divides_backward() const {
-  const auto is_half = [](const Slot& slot) { return slot.kind == PassKind::input_gradients; };
-  return order == StageOrder::zero_bubble || std::ranges::any_of(passes, [&](const std::vector<Slot>& each) {
-           return std::ranges::any_of(each, is_half);
-         });
+bool Parallel::divides_backward() const {
+  if (stages.order != StageOrder::zero_bubble && stages.order != StageOrder::listed) return false;
+  for (std::int64_t stage = 0; stage < pipeline; ++stage)
+    if (const std::vector<Slot> slots = slots_of(stages, pipeline, stage);
+        std::ranges::find(slots, PassKind::input_gradients, &Slot::kind) != slots.end())
+      return true;
+  return false;
 }
 
 StageOverlap Parallel::overlap(bool is_sharded) const {

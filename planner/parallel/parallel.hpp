@@ -32,8 +32,8 @@ enum class StageOrder {
 enum class StageOverlap {
   first_stage,  ///< in the first stage alone, as in Megatron-LM; an interleaved part sends all at once, as
                 ///< many backward passes later as stages precede it
-  all_stages,  ///< as DistributedDataParallel does in PyTorch's pipelines
-  none,        ///< all are sent after the pass, and compute waits for them, as FSDP2 does there
+  all_stages,   ///< as DistributedDataParallel does in PyTorch's pipelines
+  none,         ///< all are sent after the pass, and compute waits for them, as FSDP2 does there
 };
 
 enum class PassKind {
@@ -76,9 +76,6 @@ struct Stages {
   /// Of the backward pass of a layer with parameters: what their gradients take, where the pass is divided.
   double weight_share = 0.5;
   std::optional<StageOverlap> overlap = {};  ///< absent: as the framework that has the order and the schedule
-
-  /// Whether some backward passes are divided into those for input and for weight gradients.
-  bool divides_backward() const;
 };
 
 /// Process groups in the order of workers: those of a tensor group are neighbours, then come the expert group
@@ -100,6 +97,8 @@ struct Parallel {
   }
   /// The parts of a stage, in the order of the model.
   std::vector<std::int64_t> parts_on(std::int64_t stage) const;
+  /// Whether some backward passes are divided into those for input and for weight gradients.
+  bool divides_backward() const;
   /// `is_sharded`: whether parameters are, as by FSDP2, which sends after the passes of several stages
   /// (perform_reduce_grad() in torch/distributed/pipelining/stage.py).
   StageOverlap overlap(bool is_sharded) const;

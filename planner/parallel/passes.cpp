@@ -160,10 +160,11 @@ class Checker {
           row(stage).expected(fmt::format("no passes through part {}, which stage {} runs", slot.part, owner),
                               text_of(slot));
       }
+    const auto own = [&](std::int64_t stage) { return std::count(stage_of.begin(), stage_of.end(), stage); };
     for (std::int64_t stage = 0; stage < pipeline_; ++stage) {
-      const auto own = std::count(stage_of.begin(), stage_of.end(), stage);
-      if (own * pipeline_ != parts_)
-        row(stage).expected("as many parts in each stage", fmt::format("{} of {}", own, parts_));
+      if (own(stage) != own(0))
+        rows_.expected("as many parts in each stage",
+                       fmt::format("{} in stage 0 and {} in stage {}", own(0), own(stage), stage));
       if (stage_of[static_cast<std::size_t>(stage)] != stage)
         row(stage).expected(fmt::format("part {} in stage {}", stage, stage), "it in another one");
     }
@@ -230,7 +231,7 @@ std::string text_of(const Slot& slot) {
 void read_passes(const Field& rows, std::int64_t pipeline, Stages& stages) {
   const std::vector<Field> items = rows.non_empty_items();
   if (static_cast<std::int64_t>(items.size()) != pipeline)
-    rows.expected(fmt::format("the passes of {} stages", pipeline), fmt::format("{}", items.size()));
+    rows.expected(fmt::format("a text for each stage, {} in all", pipeline), fmt::format("{}", items.size()));
   stages.order = StageOrder::listed;
   for (const Field& item : items) add_passes(item, stages.passes.emplace_back());
   Checker(rows, pipeline, stages).run();

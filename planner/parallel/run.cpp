@@ -91,6 +91,7 @@ class Runner {
         parallel_(parallel),
         slowdowns_(slowdowns),
         chosen_for_(chosen_for),
+        divides_(parallel.divides_backward()),
         job_(std::make_shared<DividedJob>(
             DividedJob{process_groups(parallel, network, workers),
                        slowed(parts_of(profile, parallel, conditions.recompute), parallel, slowdowns)})) {
@@ -123,7 +124,7 @@ class Runner {
     if (program.reduces_each_batch && parallel_.stages.micro_batches > 1)
       throw core::Unsupported("gradients that are reduced once, beside several micro-batches of parallel",
                               "stage 2, which reduces them in each", "/schedules");
-    if (conditions_.recompute && parallel_.stages.divides_backward())
+    if (conditions_.recompute && divides_)
       throw core::Unsupported("no recompute where backward passes are divided", "some", "/recompute");
     check_experts();
     constexpr double kMaxPasses = 1e6;  // some seconds, and 500 MB
@@ -196,7 +197,7 @@ class Runner {
 
   /// The workload as the pass computes it that yields the last gradients of the part.
   Workload in_last_pass(std::size_t part, const Workload& workload) const {
-    if (!parallel_.stages.divides_backward()) return workload;
+    if (!divides_) return workload;
     const auto number = static_cast<std::int64_t>(part);
     const std::vector<Slot> slots =
         slots_of(parallel_.stages, parallel_.pipeline, parallel_.stage_of(number));
@@ -312,8 +313,10 @@ class Runner {
     out.bytes_sent_per_worker = sent_per_worker();
     note_speed();
     // several parts that overlap share a channel, and a slower pass delays other stages
-    const bool is_alone = parallel_.stages.virtual_stages == 1 ||
-                          parallel_.overlap(shards_parameters()) != StageOverlap::all_stages;
+    bool is_alone = true;
+    for (std::int64_t stage = 0; stage < parallel_.pipeline; ++stage)
+      is_alone = is_alone && (parallel_.stages.virtual_stages == 1 ||
+                              !parallel_.sends_under_backward(stage, shards_parameters()));
     out_.is_exact = is_exact_ && is_alone && !conditions_.overlap.slows();
     out_.job = job_;
   }
@@ -365,6 +368,7 @@ class Runner {
   const Parallel& parallel_;
   const std::vector<double>& slowdowns_;  ///< by stage
   std::int64_t chosen_for_;               ///< number of micro-batches in a row
+  bool divides_;                          ///< whether some backward passes are divided
   std::shared_ptr<const DividedJob> job_;
   bool is_exact_ = true;
   double alone_us_ = 0;

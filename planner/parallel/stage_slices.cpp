@@ -114,8 +114,8 @@ class Namer {
 
 /// The names of a stage's tracks, in the order of its streams.
 constexpr std::array<std::string_view, JobGraph::kStreams> kThreads = {
-    "compute", "communication", "communication between shard groups", "messages to the next stage",
-    "messages to the previous stage"};
+    "compute", "communication", "communication between shard groups", "activations to other stages",
+    "gradients to other stages"};
 
 }  // namespace
 

@@ -567,8 +567,8 @@ TEST_CASE("parallel: what is refused, in one line") {
     CHECK_THROWS_WITH_AS(parallel_of(json), message, core::InputError);
   };
   refused(R"({"pipeline": 2})", "s.json: /stages: expected a value, got nothing");
-  refused(R"({"pipeline": 2, "stages": {"schedule": "2f2b", "micro_batches": 2}})",
-          R"(s.json: /stages/schedule: expected one of 1f1b, interleaved, gpipe, zb-h1, got "2f2b")");
+  refused(R"({"pipeline": 2, "stages": {"schedule": "dualpipe", "micro_batches": 2}})",
+          R"(s.json: /stages/schedule: expected one of 1f1b, interleaved, gpipe, zb-h1, got "dualpipe")");
   refused(
       R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2, "virtual_stages": 2}})",
       "s.json: /stages/virtual_stages: expected no virtual_stages, as only interleaved has several parts in "

@@ -149,8 +149,8 @@ TEST_CASE("stage memory: a group of several tensors is copied when it is sent, u
 TEST_CASE("stage memory: sharded parts hold what they gathered up to the last backward pass") {
   const core::Profile profile =
       with_activations(profile_of({{1, 2, {10}}, {1, 2, {20}}, {2, 4, {30}}}), {1000, 2000, 4000});
-  const Parallel parallel =
-      parallel_of(R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2, "layers": [2, 1]}})");
+  const Parallel parallel = parallel_of(
+      R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2, "layers": [2, 1], "overlap": "first_stage"}})");
   const Conditions conditions = {.memory = MemoryOptions{}};
   const ParallelRun run =
       run_of(profile, 4, parallel,

@@ -281,35 +281,72 @@ double end_of_passes(const std::vector<std::vector<Drawn>>& rows,
   return end;
 }
 
+/// Parts that go round the stages, or return through them, each of one layer.
+struct Placed {
+  std::vector<std::int64_t> stage_of;
+  std::vector<support::LayerSpec> parts;
+};
+
+Placed random_parts(Random& random, std::int64_t stages, std::int64_t rounds) {
+  Placed out;
+  auto& [stage_of, parts] = out;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    std::vector<std::int64_t> order;
+    for (std::int64_t stage = 0; stage < stages; ++stage) order.push_back(stage);
+    if (round > 0 && random.one_in(2)) std::ranges::reverse(order);
+    stage_of.insert(stage_of.end(), order.begin(), order.end());
+  }
+  for (std::size_t part = 0; part < stage_of.size(); ++part)
+    parts.push_back({static_cast<double>(random.between(1, 50)),
+                     static_cast<double>(2 * random.between(1, 50)),
+                     {random.between(1, 500), random.between(1, 500)}});
+  return out;
+}
+
+std::string texts_of(const std::vector<std::vector<Drawn>>& rows) {
+  std::vector<std::string> texts;
+  for (const std::vector<Drawn>& row : rows) {
+    std::string text;
+    for (const Drawn& each : row) text += fmt::format("{}{}{},", each.part, each.kind, each.micro_batch);
+    texts.push_back(fmt::format("\"{}\"", text));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+TEST_CASE("stage orders: no other groups are faster than those of a plan that says so") {
+  int exact = 0;
+  for (std::uint32_t seed = 0; seed < support::seeds(300); ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const std::int64_t stages = random.between(1, 3);
+    const auto [stage_of, parts] = random_parts(random, stages, random.between(1, 2));
+    const auto rows = random_rows(random, stage_of, stages, random.between(1, 3));
+    const std::vector<std::string> overlaps = {"first_stage", "all_stages", "none"};
+    const Parallel parallel = stages_of(
+        stages, fmt::format(R"("passes": [{}], "overlap": "{}")", texts_of(rows), overlaps[random.below(3)]));
+    const ParallelRun found =
+        run_of(profile_of(parts), 2 * stages, parallel, R"({"pipeline": "wfbp", "fusion": "optimal"})");
+    if (!found.is_exact) continue;
+    ++exact;
+    for (const char* fusion : {R"("none")", R"("all")"})
+      CHECK(found.metrics.iteration_us <=
+            run_of(profile_of(parts), 2 * stages, parallel,
+                   fmt::format(R"({{"pipeline": "wfbp", "fusion": {}}})", fusion))
+                .metrics.iteration_us);
+  }
+  CHECK(exact > 0);
+}
+
 TEST_CASE("stage orders: listed passes end when an independent evaluator says") {
   for (std::uint32_t seed = 0; seed < support::seeds(400); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const std::int64_t stages = random.between(1, 4);
-    const std::int64_t rounds = random.between(1, 3);
+    const auto [stage_of, parts] = random_parts(random, stages, random.between(1, 3));
     const std::int64_t micro_batches = random.between(1, 5);
-    std::vector<std::int64_t> stage_of;
-    std::vector<support::LayerSpec> parts;
-    for (std::int64_t round = 0; round < rounds; ++round) {
-      std::vector<std::int64_t> order;
-      for (std::int64_t stage = 0; stage < stages; ++stage) order.push_back(stage);
-      const bool turns = round > 0 && random.one_in(2);
-      if (turns) std::ranges::reverse(order);
-      stage_of.insert(stage_of.end(), order.begin(), order.end());
-    }
-    for (std::size_t part = 0; part < stage_of.size(); ++part)
-      parts.push_back(
-          {static_cast<double>(random.between(1, 50)), static_cast<double>(2 * random.between(1, 50)), {4}});
     const auto rows = random_rows(random, stage_of, stages, micro_batches);
-    std::vector<std::string> texts;
-    for (const std::vector<Drawn>& row : rows) {
-      std::string text;
-      for (const Drawn& each : row) text += fmt::format("{}{}{},", each.part, each.kind, each.micro_batch);
-      texts.push_back(fmt::format("\"{}\"", text));
-    }
-    const ParallelRun run =
-        run_of(profile_of(parts), stages,
-               stages_of(stages, fmt::format(R"("passes": [{}])", fmt::join(texts, ", "))));
+    const ParallelRun run = run_of(profile_of(parts), stages,
+                                   stages_of(stages, fmt::format(R"("passes": [{}])", texts_of(rows))));
     CHECK(run.metrics.iteration_us == doctest::Approx(end_of_passes(rows, parts)).epsilon(1e-9));
     CHECK(run.metrics.exposed_communication_us == 0);
   }
@@ -321,7 +358,7 @@ TEST_CASE("stage orders: passes that cannot run are refused, with the stage and 
   };
   const std::string one = "s.json: /stages/passes/1: expected ";
   const std::string all = "s.json: /stages/passes: expected ";
-  fails(R"("passes": ["0F0,0B0"])", all + "the passes of 2 stages, got 1");
+  fails(R"("passes": ["0F0,0B0"])", all + "a text for each stage, 2 in all, got 1");
   fails(R"("passes": ["0F0,0B0", "1F0,1X0"])",
         one + "passes such as 0F0,0B0: a part, one of F, B, I and W, and a micro-batch, got '1X0'");
   for (const char* wrong :
@@ -345,7 +382,7 @@ TEST_CASE("stage orders: passes that cannot run are refused, with the stage and 
   fails(R"("passes": ["1F0,1B0", "0F0,0B0"])",
         "s.json: /stages/passes/0: expected part 0 in stage 0, got it in another one");
   fails(R"("passes": ["0F0,0B0,2F0,2B0", "1F0,1B0"])",
-        "s.json: /stages/passes/0: expected as many parts in each stage, got 2 of 3");
+        all + "as many parts in each stage, got 2 in stage 0 and 1 in stage 1");
   fails(R"("passes": ["0F0,0B0", "1B0,1F0"])",
         "s.json: /stages/passes/0: expected an order in which every pass comes after those that it needs, "
         "got 0B0, "

@@ -233,13 +233,16 @@ TEST_CASE("scenario: parts of a model get what all of them need once, and wrap e
   };
   const std::string one = fsdp_of(scenario).text;
   const std::string two = fsdp_of(stages).text;
-  for (const char* part :
-       {"import", "def parts(module):", "def begin_micro_batch(model, number):", "_mesh = ",
-        "# Module names are", "# Priced: ", "# Verified: ", "# Does not compress."}) {
+  for (const char* part : {"import", "def parts(module):", "_mesh = ", "# Module names are",
+                           "# Priced: ", "# Verified: ", "# Does not compress."}) {
     CAPTURE(part);
     CHECK(count(one, part) > 0);
     CHECK(count(two, part) == count(one, part));
   }
+  // of several stages PyTorch knows the last micro-batch itself
+  CHECK(count(one, "def begin_micro_batch(model, number):") == 1);
+  CHECK(count(two, "begin_micro_batch") == 0);
+  CHECK(count(two, "# torch.distributed.pipelining says itself which micro-batch is the last one.") == 1);
   for (const char* part :
        {"# FSDP for model", "modules = dict(model.named_modules())", "fully_shard(model, "})
     CHECK(count(two, part) == 2);
