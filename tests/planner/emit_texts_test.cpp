@@ -348,7 +348,8 @@ fully_shard(model, reshard_after_forward=False)
 # reduce-scatter before.
 # Verified: PyTorch 2.13 made such groups, and their collectives ran in this order and in these
 # types, read back from two ranks over Gloo, and from four in two shard groups.
-# Verified: By what its streams wait for, recorded on those four, every task begins as priced.
+# Verified: By what its streams wait for, recorded on those four, every task begins as priced, but
+# for what is said above.
 # Read, not run: streams of a GPU: those of CPUs, which do nothing, were replaced by ones that
 # record waits.
 # Does not split the parameters that one module owns.
@@ -367,6 +368,7 @@ fully_shard(model, reshard_after_forward=False)
   "groups": [{"tensors": 2, "bytes": 4004000}, {"tensors": 3, "bytes": 3600256}],
   "reshards": [false, false],
   "prefetch": 1,
+  "backward_prefetch": 1,
   "scatters_in_flight": 1,
   "micro_batches": 1,
   "kept_between_micro_batches": false,
@@ -379,7 +381,7 @@ fully_shard(model, reshard_after_forward=False)
   "priced_as": "the parameters of a group are gathered under the forward pass and kept until the last backward pass; under that its gradients are reduce-scattered, for which backward waits for the reduce-scatter before",
   "verified": [
     "PyTorch 2.13 made such groups, and their collectives ran in this order and in these types, read back from two ranks over Gloo, and from four in two shard groups.",
-    "By what its streams wait for, recorded on those four, every task begins as priced."
+    "By what its streams wait for, recorded on those four, every task begins as priced, but for what is said above."
   ],
   "read_only": ["streams of a GPU: those of CPUs, which do nothing, were replaced by ones that record waits."],
   "does_not": [
