@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/field.hpp"
-#include "planner/parallel/parallel.hpp"
+#include "planner/parallel/stages.hpp"
 
 namespace planner {
 

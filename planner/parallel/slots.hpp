@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/parallel/parallel.hpp"
+#include "planner/parallel/stages.hpp"
 
 namespace planner {
 
