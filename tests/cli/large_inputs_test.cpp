@@ -10,9 +10,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/needs.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/random_scenario.hpp"
-#include "tests/support/sanitized.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace {
@@ -59,7 +59,7 @@ ordered_json network_with(ordered_json costs) {
   return out;
 }
 
-TEST_CASE("large inputs: sharded jobs of 50,000 groups" * doctest::skip(support::kSanitized)) {
+TEST_CASE("large inputs: sharded jobs of 50,000 groups" * support::needs(support::no_sanitizer)) {
   const TemporaryFolder folder;
   ordered_json scenario = support::scenario_json(
       profile_of(50'000),
@@ -72,7 +72,7 @@ TEST_CASE("large inputs: sharded jobs of 50,000 groups" * doctest::skip(support:
   }
 }
 
-TEST_CASE("large inputs: stages with 25,000 groups each" * doctest::skip(support::kSanitized)) {
+TEST_CASE("large inputs: stages with 25,000 groups each" * support::needs(support::no_sanitizer)) {
   const TemporaryFolder folder;
   ordered_json profile = profile_of(50'000);
   for (ordered_json& layer : profile["layers"]) layer["activation_bytes"] = 1000;
@@ -92,7 +92,7 @@ TEST_CASE("large inputs: stages with 25,000 groups each" * doctest::skip(support
 }
 
 TEST_CASE("large inputs: a network of 40 curves with 10,000 sizes each" *
-          doctest::skip(support::kSanitized)) {
+          support::needs(support::no_sanitizer)) {
   const TemporaryFolder folder;
   ordered_json measured = ordered_json::array();
   for (int workers = 2; workers < 42; ++workers) {
@@ -106,7 +106,8 @@ TEST_CASE("large inputs: a network of 40 curves with 10,000 sizes each" *
   check_runs({"simulate", put(folder, "s.json", scenario)});
 }
 
-TEST_CASE("large inputs: a prediction from 5,000 numbers of workers" * doctest::skip(support::kSanitized)) {
+TEST_CASE("large inputs: a prediction from 5,000 numbers of workers" *
+          support::needs(support::no_sanitizer)) {
   const TemporaryFolder folder;
   std::string table = "workers,bytes,us\n";
   for (int workers = 2; workers < 5'002; ++workers)
@@ -116,7 +117,7 @@ TEST_CASE("large inputs: a prediction from 5,000 numbers of workers" * doctest::
   check_runs({"fit", folder.put("t.csv", table), "--predict-workers", "20001"});
 }
 
-TEST_CASE("large inputs: a model of 200,000 inputs" * doctest::skip(support::kSanitized)) {
+TEST_CASE("large inputs: a model of 200,000 inputs" * support::needs(support::no_sanitizer)) {
   const TemporaryFolder folder;
   ordered_json inputs = ordered_json::array();
   for (int i = 0; i < 200'000; ++i) inputs.push_back({{"name", "i" + std::to_string(i)}, {"shape", {4}}});
@@ -134,7 +135,7 @@ TEST_CASE("large inputs: a model of 200,000 inputs" * doctest::skip(support::kSa
   CHECK(outcome.err.ends_with(": /layers/0: expected at most 20000 layers in all, got more\n"));
 }
 
-TEST_CASE("large inputs: a paper of 40,000 scenarios" * doctest::skip(support::kSanitized)) {
+TEST_CASE("large inputs: a paper of 40,000 scenarios" * support::needs(support::no_sanitizer)) {
   const TemporaryFolder folder;
   ordered_json scenarios = ordered_json::array({{{"name", "s0"}, {"scenario", ordered_json::object()}}});
   for (int i = 1; i < 40'000; ++i)

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/sanitized.hpp"
+
 namespace support {
 
 /// Returns what is missing; empty if nothing is. Called only if the test would run.
@@ -35,5 +37,8 @@ struct NeedsDecorator {
 };
 
 inline NeedsDecorator needs(Missing missing) { return {.missing = missing}; }
+
+/// A need of tests that take seconds without sanitizers, or whose limit is one of memory or time.
+inline std::string no_sanitizer() { return kSanitized ? "sanitizers take too long, or too much memory" : ""; }
 
 }  // namespace support

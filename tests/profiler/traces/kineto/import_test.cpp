@@ -21,8 +21,8 @@
 #include "profiler/traces/ranks/source_kind.hpp"
 #include "tests/profiler/traces/kineto/marked_job.hpp"
 #include "tests/profiler/traces/kineto/trace_text.hpp"
+#include "tests/support/needs.hpp"
 #include "tests/support/program.hpp"
-#include "tests/support/sanitized.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace kineto {
@@ -422,7 +422,7 @@ TEST_CASE("kineto: what is much larger than its file is refused with a line") {
 }
 
 TEST_CASE("kineto: what no trace is compressed to is refused, whatever it holds" *
-          doctest::skip(support::kSanitized)) {
+          support::needs(support::no_sanitizer)) {
   const support::TemporaryFolder folder;
   const std::string name = folder / "t.json.gz";
   const gzFile file = gzopen(name.c_str(), "wb1");

@@ -15,8 +15,8 @@
 #include "profiler/traces/ranks/report.hpp"
 #include "profiler/traces/ranks/source_kind.hpp"
 #include "tests/support/groups.hpp"
+#include "tests/support/needs.hpp"
 #include "tests/support/program.hpp"
-#include "tests/support/sanitized.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace ranks {
@@ -60,7 +60,7 @@ TEST_CASE("execution trace: DDP's rule, on the gradients in their order, gives t
 // ---- Nsight Systems
 
 TEST_CASE("execution trace: a node with more than 64 MiB of text is refused" *
-          doctest::skip(support::kSanitized)) {
+          support::needs(support::no_sanitizer)) {
   const support::TemporaryFolder folder;
   const auto trace = [&](int texts) {
     std::string out = R"({"schema": "1.1.0", "nodes": [{"id": 1, "name": "a"},)"
