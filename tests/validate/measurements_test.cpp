@@ -97,4 +97,13 @@ TEST_CASE("measurements: a schedule of the set-up may hold for one model and one
   CHECK(pipeline(2) == "");
 }
 
+TEST_CASE("measurements: a set-up names profiles and networks that come with the program") {
+  const validate::Setup setup = validate::read_setup(core::Field::parse(R"({
+    "format": "fusewise.setup", "version": 1, "models": [{"name": "m", "profile": "resnet50-v100"}],
+    "networks": [{"name": "n", "network": "v100-10gbe"}, {"name": "h", "network": "h100-nvlink-8"}]})",
+                                                                        "setup.json"));
+  CHECK(setup.networks.at("n").name == "v100-10gbe");
+  CHECK(setup.networks.at("h").name == "h100-nvlink-8");
+}
+
 }  // namespace

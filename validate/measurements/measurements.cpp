@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/bundled.hpp"
 #include "core/errors.hpp"
 #include "core/estimate/estimated_profile.hpp"
 #include "core/limits.hpp"
@@ -192,8 +193,7 @@ Setup read_setup(const Field& field) {
   field.allow_only({"format", "version", "models", "networks", "schedules", "collectives"});
   Setup out;
   out.models = named(field.at("models"), "profile", [](const Field& at) { return read_model(at); });
-  out.networks =
-      named(field.at("networks"), "network", [](const Field& at) { return core::read_network(at.follow()); });
+  out.networks = named(field.at("networks"), "network", core::read_network_reference);
   if (const auto schedules = field.find("schedules"))
     for (const Field& item : schedules->non_empty_items()) out.schedules.push_back(read_schedule(item, out));
   if (const auto collectives = field.find("collectives"))

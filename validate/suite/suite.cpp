@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/bundled.hpp"
 #include "core/errors.hpp"
 #include "core/estimate/estimated_profile.hpp"
 #include "core/file_guard.hpp"
@@ -158,7 +159,7 @@ void read_layers(const Field& field, live::RunSpec& spec) {
   }
   for (const std::string_view key : {"profile", "scale"})
     if (const auto other = field.find(key)) other->expected("none where a model computes");
-  live::RealLayers real = {.model = core::read_model(model->follow())};
+  live::RealLayers real = {.model = core::read_model(core::follow_model(*model))};
   real.batch_size = count_at<std::int64_t>(field, "batch_size", 1, kMaxSamples, real.model.batch_size);
   real.computing = count_at<std::uint32_t>(field, "computing_workers", 1, spec.workers, spec.workers);
   spec.profile = live::profile_of(real);
