@@ -246,6 +246,24 @@ TEST_CASE("calibrate: one row per model cannot tell compute from communication")
       core::InputError);
 }
 
+TEST_CASE("calibrate: optimal groups are those that are best without slow-downs") {
+  support::Random random(11);
+  const validate::Setup setup = random_setup(random);
+  const std::vector<Measurement> rows = unmeasured({"a"}, {"fusewise"}, {8});
+  const Predictor predictor(rows, setup, "m.csv");
+  validate::Numbers numbers = predictor.known();
+  numbers.networks.front().overlap = {.compute_slowdown = 0.3, .communication_slowdown = 0.8};
+  const core::Profile& profile = setup.models.at("a").profile;
+  const core::Network& network = setup.networks.at("n");
+  const planner::Schedule schedule = planner::preset_schedule("fusewise");
+  const planner::Setting alone(profile, network, 8, setup.all_reduce, {});
+  planner::Setting slowed = alone;
+  slowed.conditions.overlap = numbers.networks.front().overlap;
+  const planner::Groups groups = schedule.fusion.fuse(planner::request_of(alone, schedule)).groups;
+  CHECK(predictor.iteration_us(0, profile, network, numbers.networks.front()) ==
+        planner::iteration_us(planner::request_of(slowed, schedule), groups));
+}
+
 TEST_CASE("calibrate: on one number of workers a fixed startup and one per hop are the same") {
   support::Random random(8);
   const validate::Setup setup = random_setup(random);
