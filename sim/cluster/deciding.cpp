@@ -116,12 +116,11 @@ std::vector<DecidingMessage> longest_chain(const Pattern& ring, const Links& lin
   const std::uint32_t ranks = ring.ranks();
   const std::uint32_t rounds = ring.rounds();
   const auto before = [&](std::uint32_t to) { return to == 0 ? ranks - 1 : to - 1; };
+  const auto bytes = ring.exchange(0, 0).bytes_out;  // parts are padded, so that all ranks send as much
   std::vector<Time> message(ranks);
-  for (std::uint32_t from = 0; from < ranks; ++from) {
-    const Exchange own = ring.exchange(from, 0);
-    message[from] =
-        message_time(links, {.collective = collective, .round = 0, .from = from}, own.to, own.bytes_out);
-  }
+  for (std::uint32_t from = 0; from < ranks; ++from)
+    message[from] = message_time(links, {.collective = collective, .round = 0, .from = from},
+                                 from + 1 == ranks ? 0 : from + 1, bytes);
   struct Chain {
     sim::TotalTime length;
     std::uint32_t moves = 0;
@@ -146,6 +145,7 @@ std::vector<DecidingMessage> longest_chain(const Pattern& ring, const Links& lin
       longest = {.length = length, .moves = moves, .slowest = slowest};
   }
   std::vector<DecidingMessage> found;
+  found.reserve(rounds);
   std::uint32_t stays = rounds - longest->moves;
   for (std::uint32_t round = rounds; round-- > 0;) {
     if (stays > 0 && rank == longest->slowest)
