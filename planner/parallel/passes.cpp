@@ -1,7 +1,6 @@
 #include "planner/parallel/passes.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstddef>
 #include <optional>

@@ -53,13 +53,13 @@ struct Stages {
   std::int64_t micro_batches = 1;
   std::int64_t virtual_stages = 1;  ///< parts of the model in each stage
   double p2p_us = 0;                ///< from the end of a pass to the start of the next stage's
-  /// Of each part, for one micro-batch, instead of the profile's.
+  /// The times of each part for one micro-batch, in place of the profile's.
   std::optional<double> forward_us = {};
   std::optional<double> backward_us = {};
   std::vector<std::int64_t> layers = {};  ///< of each part, in order; empty: the longest part is shortest
   std::vector<std::vector<Slot>> passes = {};    ///< of each stage, where they are listed
   std::vector<std::int64_t> stage_of_part = {};  ///< likewise; elsewhere parts go round the stages
-  /// Of the backward pass of a layer with parameters: what their gradients take, where the pass is divided.
+  /// The share of a layer's backward pass that the gradients of its parameters take, where it is divided.
   double weight_share = 0.5;
   std::optional<StageOverlap> overlap = {};  ///< absent: as the framework that has the order and the schedule
 };
