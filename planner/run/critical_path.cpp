@@ -61,10 +61,11 @@ const PathTracker::Meeting* PathTracker::rank_by_rank(std::size_t meeting) const
 
 CriticalPath PathTracker::path(std::span<const Time> begins, std::span<const Time> ends) const {
   const auto last = static_cast<std::size_t>(std::max_element(ends.begin(), ends.end()) - ends.begin());
+  // the last iteration is covered even if not all of it is known
   const auto known =
-      std::find_if(begins.begin(), begins.end(), [&](Time begin) { return begin >= known_from_; });
+      std::find_if(begins.begin(), begins.end() - 1, [&](Time begin) { return begin >= known_from_; });
   CriticalPath out = {.iterations = static_cast<std::size_t>(begins.end() - known),
-                      .from = known == begins.end() ? ends[last] : *known,
+                      .from = *known,
                       .to = ends[last],
                       .computing = std::vector<Time>(since_.size()),
                       .crossings = {},
@@ -89,6 +90,8 @@ CriticalPath PathTracker::path(std::span<const Time> begins, std::span<const Tim
       out.communicating += time - std::max(begin, out.from);
       below = begin < time ? *found + kAhead : *found;  // avoids cycles of zero length
       time = begin;
+    } else if (time <= known_from_) {
+      break;  // a dropped collective may have ended here
     } else if (since < time) {
       out.computing[worker] += time - std::max(since, out.from);
       time = since;

@@ -67,8 +67,8 @@ class PathTracker {
   void meets(Meeting meeting);
 
   /// The path from the last of `ends`, one per worker, back to the first of `begins`, the iteration begins
-  /// from which everything is recorded. Collectives simulated rank by rank are dropped if they would take
-  /// more than 128 MiB.
+  /// from which everything is recorded, or the last. Collectives simulated rank by rank are dropped, the
+  /// earliest first, if they would take more than 256 MiB.
   CriticalPath path(std::span<const sim::Time> begins, std::span<const sim::Time> ends) const;
   /// None if the collective was dropped or ended everywhere at once.
   const Meeting* rank_by_rank(std::size_t meeting) const;

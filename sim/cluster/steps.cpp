@@ -34,17 +34,22 @@ double max_us(const Collective& how, const Links& links) {
     us_per_byte = std::max(us_per_byte, level.link.us_per_byte + links.sum_us_per_byte);
   }
   const double slowdown = links.slowdown.empty() ? 1 : *std::ranges::max_element(links.slowdown);
-  double rounds = 0;
+  double startups = 0;
   double bytes = 0;
-  if (const auto* pattern = std::get_if<std::unique_ptr<const BytePattern>>(&how)) {
-    rounds = (*pattern)->rounds();
-    bytes = static_cast<double>((*pattern)->bytes());
+  if (const auto* trees = std::get_if<DoubleBinaryTree>(&how)) {  // a parent has at most two children
+    startups = 2.0 * std::bit_width(trees->ranks());
+    bytes = 4 * static_cast<double>(trees->bytes());
   } else {
-    const auto& trees = std::get<DoubleBinaryTree>(how);
-    rounds = 2.0 * trees.ranks();
-    bytes = 2 * static_cast<double>(trees.half(0).size() + trees.half(1).size());
+    const BytePattern& pattern = *std::get<std::unique_ptr<const BytePattern>>(how);
+    startups = pattern.rounds();
+    bytes = startups * static_cast<double>(pattern.bytes());
+    if (const auto* rings = dynamic_cast<const Rings*>(&pattern)) {
+      bytes = 0;
+      for (const RingPhase& phase : rings->phases())
+        bytes += phase.rounds() * (static_cast<double>(rings->bytes() / phase.stride / phase.size) + 2);
+    }
   }
-  return rounds * (startup_us + bytes * us_per_byte) * std::max(1.0, slowdown) *
+  return (startups * (startup_us + 1) + bytes * us_per_byte) * std::max(1.0, slowdown) *
          sim::longest_lognormal(links.sigma);
 }
 

@@ -366,11 +366,33 @@ TEST_CASE("all workers: in steps the path leads through messages, back to the wo
 TEST_CASE("all workers: in a ring of thousands the path leads through messages, too") {
   Conditions conditions = {.iterations = 1, .fidelity = Fidelity::steps};
   conditions.links.slow = {{.worker = 7, .slowdown = 2}};
-  const Scene scene(support::profile_of({{5, 10, {10'000}}}), support::link_of(10, 0.001), 4096, conditions);
+  for (const auto& [workers, bytes] :
+       {std::pair{4096, 10'000}, {4096, 400'000'000}, {131'072, 400'000'000}}) {
+    CAPTURE(workers);
+    CAPTURE(bytes);
+    const Scene scene(support::profile_of({{5, 10, {bytes}}}), support::link_of(10, 8e-5), workers,
+                      conditions);
+    const Run run = scene.run(schedule_of(R"("wfbp")"));
+    REQUIRE(run.all_workers->critical_path);
+    const CriticalPath& path = *run.all_workers->critical_path;
+    CHECK(path.untraced == Time::zero());
+    CHECK(std::accumulate(path.sending.begin(), path.sending.end(), Time::zero()) == path.communicating);
+  }
+}
+
+TEST_CASE("all workers: what is too much to record of the only iteration is not traced") {
+  Conditions conditions = {.iterations = 1, .fidelity = Fidelity::steps};
+  conditions.links.slow = {{.worker = 7, .slowdown = 2}};
+  constexpr std::int64_t kTensors = 80;  // 280 MiB
+  const std::vector<support::LayerSpec> layers(kTensors, {5, 10, {10'000}});
+  const Scene scene(support::profile_of(layers), support::link_of(10, 8e-5), 131'072, conditions);
   const Run run = scene.run(schedule_of(R"("wfbp")"));
   REQUIRE(run.all_workers->critical_path);
   const CriticalPath& path = *run.all_workers->critical_path;
-  CHECK(std::accumulate(path.sending.begin(), path.sending.end(), Time::zero()) == path.communicating);
+  CHECK(path.iterations == 1);
+  CHECK(path.untraced > Time::zero());
+  CHECK(path.communicating > path.untraced);
+  CHECK(all(path) == run.marks.back() - run.marks[first_counted(run.lowered)]);
 }
 
 TEST_CASE("all workers: a path rank by rank is as long as the iterations, and without holes") {
