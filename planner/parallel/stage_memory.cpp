@@ -16,8 +16,11 @@ using Kind = StageTask::Kind;
 /// A gradient that is held from the first backward pass which yields it.
 struct HeldGradient {
   std::int64_t bytes = 0;
+  std::int64_t bytes_of_pass = 0;  ///< as a backward pass yields it
   std::optional<Time> from = {};
   std::optional<Time> until = {};  ///< if absent, the end of the iteration
+  std::optional<Time> added =
+      {};  ///< since when one of another type is there beside it, which is added to it
 };
 
 /// The gradients of one process group in a part; or those that no group sums, without `groups`.
@@ -34,6 +37,7 @@ struct GroupAccount {
   std::vector<std::vector<std::size_t>> last_in_backward = {};
   std::vector<std::vector<std::size_t>> last_in_forward = {};
   std::vector<std::optional<Time>> gathered = {};  ///< by group of tensors: since when
+  std::vector<Time> reduced = {};                  ///< the ends of its collectives so far
 };
 
 /// The activations of one micro-batch in a part.
@@ -126,8 +130,11 @@ class StageAccounts {
   }
 
   void add_gradient(GroupAccount& account, const Gradient& gradient) const {
+    const bool is_added_up = ran_.parallel.stages.micro_batches > 1;
     account.yielded[gradient.backward_step].push_back(account.gradients.size());
-    account.gradients.push_back({.bytes = elements(gradient.bytes) * element_.gradients});
+    account.gradients.push_back(
+        {.bytes = elements(gradient.bytes) * gradient_bytes(element_, account.sharding, is_added_up),
+         .bytes_of_pass = elements(gradient.bytes) * element_.gradients});
   }
 
   GroupAccount open_group(const PartGroups& groups) const {
@@ -171,7 +178,8 @@ class StageAccounts {
   void add_lasting(const GroupAccount& account) {
     std::int64_t gradients = 0;
     for (const HeldGradient& each : account.gradients) gradients += each.bytes;
-    const std::int64_t all = gradients / element_.gradients;
+    const bool is_added_up = ran_.parallel.stages.micro_batches > 1;
+    const std::int64_t all = gradients / gradient_bytes(element_, account.sharding, is_added_up);
     std::int64_t own = account.groups == nullptr ? all : 0;
     for (std::size_t group = 0; group < account.gathered.size(); ++group)
       own += share(account, static_cast<std::int64_t>(group));
@@ -239,11 +247,14 @@ class StageAccounts {
       const std::size_t end = is_whole ? account.yielded.size() : step + 1;
       for (std::size_t of = first; of < end; ++of) {
         for (const std::size_t gradient : account.yielded[of])
-          if (!account.is_in_buffers && !account.gradients[gradient].from)
-            account.gradients[gradient].from = span.start;
-        if (!releases) continue;
-        for (const std::size_t group : account.last_in_backward[of]) release(account, group, span.end);
+          if (!account.is_in_buffers) yield(account.gradients[gradient], span.start);
+        if (account.groups == nullptr) continue;
+        for (const std::size_t group : account.last_in_backward[of]) {
+          if (!is_whole) add_up(account, group, span.end);
+          if (releases) release(account, group, span.end);
+        }
       }
+      if (is_whole) add_up_largest(account, span);
     }
     if (!part.activations) return;
     if (is_whole) {
@@ -252,6 +263,37 @@ class StageAccounts {
       return;
     }
     backward_step(*part.activations, ran_.parts[static_cast<std::size_t>(task.part)].workload, step, span);
+  }
+
+  static void yield(HeldGradient& gradient, Time at) {
+    if (!gradient.from)
+      gradient.from = at;
+    else if (gradient.bytes != gradient.bytes_of_pass)
+      gradient.added = at;
+  }
+
+  /// What a pass yielded of a group lasts until the group is complete.
+  void add_up(GroupAccount& account, std::size_t group, Time until) {
+    const Group& of = account.groups->groups[group];
+    for (std::uint32_t i = of.begin; i < of.end; ++i) {
+      HeldGradient& gradient = account.gradients[i];
+      if (gradient.added) hold(MemoryPart::gradients, gradient.bytes_of_pass, *gradient.added, until);
+      gradient.added.reset();
+    }
+  }
+
+  /// Of a pass that is one task, it is the most that a step completes.
+  void add_up_largest(GroupAccount& account, const sim::Span& span) {
+    std::int64_t most = 0;
+    for (const std::vector<std::size_t>& completed : account.last_in_backward) {
+      std::int64_t bytes = 0;
+      for (const std::size_t group : completed)
+        for (std::uint32_t i = account.groups->groups[group].begin; i < account.groups->groups[group].end;
+             ++i)
+          if (std::exchange(account.gradients[i].added, {})) bytes += account.gradients[i].bytes_of_pass;
+      most = std::max(most, bytes);
+    }
+    if (most > 0) hold(MemoryPart::gradients, most, span.start, span.end);
   }
 
   void backward_step(const ActivationAccount& of, const Workload& workload, std::uint32_t step,
@@ -276,21 +318,27 @@ class StageAccounts {
     account.gathered[static_cast<std::size_t>(group)] = span.start;
   }
 
-  /// Gradients are sent when compute has got as far as the task before.
+  /// Gradients are sent when compute has got as far as the task before. They are copied as soon as fewer than
+  /// the limit are on their way.
   void reduce(GroupAccount& account, std::int64_t group, core::CollectiveKind collective,
               const sim::Span& span) {
     const Group& of = group_of(account, group);
     const TransferCost& transfer = account.groups->transfers[of.transfer];
     const bool is_copied =
         planner::is_copied(element_, transfer, account.groups->workload, of, account.is_in_buffers);
+    Time copied = computed_;
+    if (const auto limit = account.groups->program.scatters_in_flight;
+        limit && *limit < account.reduced.size())
+      copied = std::max(copied, account.reduced[account.reduced.size() - 1 - *limit]);
+    account.reduced.push_back(span.end);
     if (is_copied)
       hold(MemoryPart::buffers,
            static_cast<std::int64_t>(
                transfer.message_bytes(collective, payload_of(account.groups->workload, of))),
-           computed_, span.end);
+           copied, span.end);
     if (!account.drops_gradients) return;
     for (std::uint32_t i = of.begin; i < of.end; ++i)
-      account.gradients[i].until = is_copied ? computed_ : span.end;
+      account.gradients[i].until = is_copied ? copied : span.end;
     hold(MemoryPart::gradients, share(account, group) * element_.parameters, span.start,
          ran_.timeline.makespan);
   }

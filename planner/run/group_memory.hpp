@@ -12,7 +12,7 @@ namespace planner {
 /// What a group of a job that shards parameters takes while its passes and collectives run.
 struct GroupMemory {
   std::int64_t gathered = 0;   ///< its parameters, whole
-  std::int64_t gradients = 0;  ///< its gradients, as backward leaves them
+  std::int64_t gradients = 0;  ///< its gradients, or the sum of those of several micro-batches
   std::int64_t sent = 0;   ///< what its reduce-scatter keeps, from when the gradients are ready to its end
   std::int64_t share = 0;  ///< the worker's share of the reduced gradients
 };

@@ -31,6 +31,10 @@ ElementBytes::ElementBytes(const DataTypes& types, core::Dtype usual)
       gather(core::bytes_per_element(types.gather.value_or(usual))),
       parameters(core::bytes_per_element(types.parameters.value_or(usual))) {}
 
+std::int64_t gradient_bytes(const ElementBytes& element, Sharding sharding, bool is_added_up) {
+  return sharding == Sharding::parameters && is_added_up ? element.reduce : element.gradients;
+}
+
 bool has_activations(const core::Profile& profile) {
   return std::all_of(profile.layers.begin(), profile.layers.end(),
                      [](const core::ProfileLayer& layer) { return layer.activation_bytes.has_value(); });

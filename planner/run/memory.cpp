@@ -24,11 +24,13 @@ class Buffers {
   Buffers(MemoryPart part, std::size_t count, std::vector<MemoryChange>& changes)
       : part_(part), held_(count), changes_(changes) {}
 
-  void hold(std::size_t number, std::int64_t bytes, Time from) {
+  /// Returns false if the buffer is still held.
+  bool hold(std::size_t number, std::int64_t bytes, Time from) {
     std::optional<Held>& held = held_[number];
-    if (held && (!held->until || *held->until > from)) return;  // still held
+    if (held && (!held->until || *held->until > from)) return false;
     if (held) release(*held, *held->until);
     held = Held{.bytes = bytes, .from = from, .until = {}};
+    return true;
   }
   /// Another buffer beside the one that is held, for as long as both are needed.
   void hold_another(std::size_t number, std::int64_t bytes, Time from) {
@@ -39,6 +41,11 @@ class Buffers {
   /// The buffer is needed up to this time, or later if it was told so.
   void until(std::size_t number, Time time) {
     if (std::optional<Held>& held = held_[number]) held->until = std::max(held->until.value_or(time), time);
+  }
+  /// The buffer, if it is held, is needed no longer.
+  void end(std::size_t number, Time time) {
+    if (held_[number]) release(*held_[number], time);
+    held_[number].reset();
   }
   void all_until(Time time) {
     for (std::size_t number = 0; number < held_.size(); ++number) until(number, time);
@@ -74,8 +81,12 @@ class Accounts {
         executable_(executable),
         timeline_(timeline),
         element_(setting.conditions.data_types, setting.workload.profile->dtype),
+        gradient_bytes_(gradient_bytes(
+            element_, sharding(),
+            setting.conditions.accumulation_steps > 1 && !executable.program.reduces_each_batch)),
         shares_(executable.transfers.front().workers()),
         gradients_(MemoryPart::gradients, workload().gradients.size(), changes_),
+        added_(MemoryPart::gradients, workload().gradients.size(), changes_),
         shards_(MemoryPart::gradients, groups().size(), changes_),
         gathered_(MemoryPart::gathered, groups().size(), changes_),
         buffers_(MemoryPart::buffers, groups().size(), changes_),
@@ -97,7 +108,7 @@ class Accounts {
         add(TaskLabel::unpack(tasks[i].label), timeline_.spans[i]);
     }
     pass_marks(tasks.size());
-    for (Buffers* each : {&gradients_, &shards_, &gathered_, &buffers_, &activations_})
+    for (Buffers* each : {&gradients_, &added_, &shards_, &gathered_, &buffers_, &activations_})
       each->finish(timeline_.makespan);
     return summed(std::move(changes_), has_activations_);
   }
@@ -210,7 +221,7 @@ class Accounts {
       case Kind::micro_batch_forward: hold_pass(span.start); break;
       case Kind::micro_batch_backward:
         hold_pass(span.start);
-        for (std::uint32_t i = 0; i < workload().gradient_count(); ++i) hold_gradient(i, span.start);
+        hold_gradients_of_pass(span);
         activations_.all_until(span.end);
         break;
       case Kind::all_reduce:
@@ -234,7 +245,10 @@ class Accounts {
   }
 
   void backward(std::uint32_t step, bool is_reduced, const sim::Span& span) {
-    for (const std::uint32_t gradient : yielded_[step]) hold_gradient(gradient, span.start);
+    for (const std::uint32_t gradient : yielded_[step])
+      if (!hold_gradient(gradient, span.start)) hold_added(gradient, span.start);
+    for (const std::uint32_t group : last_in_backward_[step])
+      for (std::uint32_t i = groups()[group].begin; i < groups()[group].end; ++i) added_.end(i, span.end);
     const std::uint32_t layer = workload().backward[step].layer;
     if (step == 0 || workload().backward[step - 1].layer != layer)
       for (std::uint32_t i = dropped_from_[layer]; i < layer; ++i) hold_activation(i, span.start);
@@ -285,10 +299,39 @@ class Accounts {
       if (lasts_[layer]) hold_activation(layer, from);
   }
 
-  void hold_gradient(std::uint32_t gradient, Time from) {
-    if (!keeps_gradients_in_buffers())
-      gradients_.hold(gradient, workload().gradients[gradient].bytes / element_.profile * element_.gradients,
-                      from);
+  /// Returns false if the gradient is held already, by micro-batches before.
+  bool hold_gradient(std::uint32_t gradient, Time from) {
+    return keeps_gradients_in_buffers() ||
+           gradients_.hold(gradient,
+                           workload().gradients[gradient].bytes / element_.profile * gradient_bytes_, from);
+  }
+
+  /// A gradient of a further micro-batch lasts until all of its group are there, if it is then added to one
+  /// of another type.
+  void hold_added(std::uint32_t gradient, Time from) {
+    if (gradient_bytes_ != element_.gradients)
+      added_.hold(gradient, workload().gradients[gradient].bytes / element_.profile * element_.gradients,
+                  from);
+  }
+
+  /// A pass that is one task holds what is added at once in the step that completes the most.
+  void hold_gradients_of_pass(const sim::Span& span) {
+    bool adds = false;
+    for (std::uint32_t i = 0; i < workload().gradient_count(); ++i)
+      adds = !hold_gradient(i, span.start) || adds;
+    if (!adds) return;
+    const auto bytes = [&](const std::vector<std::uint32_t>& completed) {
+      std::int64_t out = 0;
+      for (const std::uint32_t group : completed) out += payload_of(workload(), groups()[group]).bytes;
+      return out;
+    };
+    const auto most = std::max_element(last_in_backward_.begin(), last_in_backward_.end(),
+                                       [&](const auto& a, const auto& b) { return bytes(a) < bytes(b); });
+    for (const std::uint32_t group : *most)
+      for (std::uint32_t i = groups()[group].begin; i < groups()[group].end; ++i) {
+        hold_added(i, span.start);
+        added_.end(i, span.end);
+      }
   }
 
   void gradients_until(std::uint32_t group, Time time) {
@@ -305,9 +348,11 @@ class Accounts {
   const Executable& executable_;
   const sim::Timeline& timeline_;
   ElementBytes element_;
+  std::int64_t gradient_bytes_;  // of an element
   std::int64_t shares_;
   std::vector<MemoryChange> changes_;
-  Buffers gradients_;  // by gradient
+  Buffers gradients_;  // by gradient; the next one likewise
+  Buffers added_;      // of the micro-batch whose pass runs
   Buffers shards_;     // of gradients, by group; the next two likewise
   Buffers gathered_;
   Buffers buffers_;
@@ -331,7 +376,9 @@ class Accounts {
 GroupMemory group_memory(const Setting& setting, const TransferCost& transfer, const Group& group) {
   const ElementBytes element(setting.conditions.data_types, setting.workload.profile->dtype);
   const Payload payload = payload_of(setting.workload, group);
-  const std::int64_t gradients = payload.bytes / element.profile * element.gradients;
+  const std::int64_t gradients =
+      payload.bytes / element.profile *
+      gradient_bytes(element, Sharding::parameters, setting.conditions.accumulation_steps > 1);
   const std::int64_t elements = transfer.padded_bytes(payload) / element.profile;
   GroupMemory out = {.gathered = elements * element.gather,
                      .gradients = gradients,

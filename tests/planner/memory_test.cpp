@@ -200,6 +200,19 @@ TEST_CASE("memory: micro-batches keep whole gradients, and each has its activati
         "42:");
 }
 
+TEST_CASE("memory: FSDP2 adds micro-batches up in the type in which it reduces them") {
+  // one group of 60 bytes in bfloat16, 120 in float32: G 0-4, F1 4-6, F2 6-9, B2' 9-13, B1' 13-18, G' 18-22,
+  // F1' 22-24, F2' 24-27, B2 27-31, B1 31-36, S 36-43
+  const DataTypes mixed = {.reduce = Dtype::float32, .gather = Dtype::bfloat16, .parameters = Dtype::float32};
+  const Scene scene(two_layers(Dtype::bfloat16), pair_of(2, 0.1), 2,
+                    {.iterations = 1, .accumulation_steps = 2, .data_types = mixed, .memory = kAdam});
+  const Memory memory = memory_in(scene, R"({"pipeline": "sharded", "fusion": "all"})");
+  CHECK(course(memory) ==
+        "0: gathered 60, 9: gathered 60 gradients 80, 13: gathered 60 gradients 120, "
+        "18: gathered 60 gradients 120, 27: gathered 60 gradients 160, 31: gathered 60 gradients 180, "
+        "36: gradients 60 buffers 120, 43:");
+}
+
 TEST_CASE("memory: with stage 2 of zero shares alone are kept between micro-batches") {
   // F1 0-2, F2 2-5, B2' 5-9, B1' 9-14, S1 9-14, S2 14-17, F1' 17-19, F2' 19-22, B2 22-26, B1 26-31, S1 26-31,
   // S2 31-34

@@ -36,7 +36,8 @@ def case(seed):
     out = {"widths": widths, "biases": [rng.random() < 0.7 for _ in widths[1:]],
            "kind": rng.choice(["ddp", "fsdp", "fsdp", "fsdp"]), "optimizer": rng.choice(["sgd", "momentum", "adam"])}
     if out["kind"] == "fsdp":
-        out |= {"prefetch": rng.randint(1, 3), "half": rng.random() < 0.5, "reshard": rng.choice([None, True, False])}
+        out |= {"prefetch": rng.randint(1, 3), "half": rng.random() < 0.5, "reshard": rng.choice([None, True, False]),
+                "batches": rng.choice([1, 1, 2, 3])}
     return out
 
 
@@ -81,7 +82,7 @@ def gathered_by(group):
 
 def whole_gradients_of(group):
     grads = [p._unsharded_param.grad for p in group.fsdp_params if hasattr(p, "_unsharded_param")]
-    return [grad for grad in grads if grad is not None]
+    return [grad for grad in grads + [p.unsharded_accumulated_grad for p in group.fsdp_params] if grad is not None]
 
 
 def each_of(function, groups):
@@ -108,13 +109,18 @@ def run_case(case):
         for part in PARTS:
             most[part] = max(most[part], now[part])
 
+    for group in groups:  # each adds up or sends what a backward pass has left
+        group.post_backward = lambda *inputs, own=group.post_backward: (count(), own(*inputs))[1]
     for layer in linear:
         layer.register_forward_hook(count)
         layer.register_full_backward_hook(count)
     for _ in range(3):
-        y = job(torch.ones(2, case["widths"][0], requires_grad=True))
-        y.sum().backward()
-        count()
+        for batch in range(batches := case.get("batches", 1)):
+            if groups:
+                model.set_requires_gradient_sync(batch + 1 == batches)
+            y = job(torch.ones(2, case["widths"][0], requires_grad=True))
+            y.sum().backward()
+            count()
         optimizer.step()
         optimizer.zero_grad()
     return most
@@ -155,6 +161,7 @@ def scenario(case):
         if case["reshard"] is not None:
             schedule["reshard_after_forward"] = case["reshard"]
         out["schedules"] = [schedule]
+        out["accumulation_steps"] = case["batches"]
         if case["half"]:
             out["data_types"] = {"gather": "bfloat16", "gradients": "bfloat16"}
     return out
