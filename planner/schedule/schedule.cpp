@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "planner/job/registry.hpp"
+#include "planner/plan/plan_file.hpp"
 
 namespace planner {
 namespace {
@@ -229,6 +230,16 @@ void read_schedule_collectives(const Choices& choices, Schedule& schedule) {
   }
 }
 
+/// A plan holds for the options that it was made with; absent if the fusion is no plan of this pipeline.
+std::optional<PipelineOptions> options_of_plan(const Choices& choices, const Pipeline& pipeline) {
+  if (!choices.fusion || !choices.fusion->is_object()) return {};
+  const std::optional<Field> kind = choices.fusion->find("kind");
+  if (!kind || !kind->is_text() || kind->text() != "plan") return {};
+  const PlanFile plan = read_plan_file(choices.fusion->at("file").follow());
+  if (plan.pipeline != pipeline.name) return {};
+  return plan.options;
+}
+
 Schedule from_object(const Field& field) {
   const Choices choices = choices_of(field);
   Schedule schedule;
@@ -236,6 +247,7 @@ Schedule from_object(const Field& field) {
   allow_schedule_keys(field, choices, *schedule.pipeline);
   if (choices.base && schedule.pipeline->name == choices.base->at("pipeline").text())
     schedule.options = read_options(*choices.base, *schedule.pipeline);
+  if (const auto planned = options_of_plan(choices, *schedule.pipeline)) schedule.options = *planned;
   schedule.options = read_options(field, *schedule.pipeline, schedule.options);
   read_schedule_fusion(field, choices, schedule);
   read_schedule_collectives(choices, schedule);

@@ -133,6 +133,24 @@ TEST_CASE("plan: it records what is computed again, and warns where it is used w
             "the plan for model 'm' was made for recompute blocks, and is used with none"});
 }
 
+TEST_CASE("plan: it is used with the options that it was made with, which the schedule's own keys change") {
+  const Scene scene(profile_of({{2, 5, {10}}, {3, 4, {20}}, {3, 4, {30}}}), pair_of(2, 0.1), 2, {});
+  const Schedule made = schedule_of(
+      R"({"name": "fsdp2", "prefetch": 2, "backward_prefetch": 0, "kept_groups": 2, "fusion": "none"})");
+  const PlanFile plan = plan_of(scene, made);
+  const std::string used = R"({"name": "fsdp2", "fusion": {"kind": "plan", "file": )" + plan_text(plan) + "}";
+  const Run run = scene.run(schedule_of(used + "}"));
+  CHECK(run.warnings.empty());
+  CHECK(summarize(scene.setting, run).iteration_us == plan.iteration_us);
+  const Schedule changed = schedule_of(used + R"(, "reshard_after_forward": false})");
+  CHECK(changed.options.prefetch == 2);
+  CHECK(changed.options.reshard_after_forward == false);
+  CHECK_FALSE(changed.options.kept_groups);
+  const Schedule other =
+      schedule_of(R"({"name": "zero2", "fusion": {"kind": "plan", "file": )" + plan_text(plan) + "}}");
+  CHECK_FALSE(other.options.prefetch);
+}
+
 TEST_CASE("plan: only the optimal fusion is called exact") {
   const Scene scene(profile_of({{2, 5, {10}}, {3, 4, {20}}}), pair_of(2, 0.1));
   for (const Preset& preset : presets()) {
