@@ -154,6 +154,7 @@ class Search {
   }
 
  private:
+  static constexpr std::uint32_t kAllKept = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::size_t kAllOf = 6;                 // units of which all plans are tried, 3456 with 6
   static constexpr std::int64_t kMaxLooks = 600;           // at plans of the coarse units
   static constexpr std::int64_t kMaxFineLooks = 200;       // more of them to improve plans of finer units
@@ -186,6 +187,7 @@ class Search {
     max_looks_ = std::numeric_limits<std::int64_t>::max();
     if (coarse_ != Unit::layer) try_relaxed(Unit::layer);
     try_runs_of_layers();
+    try_buckets();
     try_optimal();
     max_looks_ = out_.looked_at + kMaxFineLooks;
     if (coarse_ != Unit::layer) {
@@ -356,9 +358,9 @@ class Search {
   void try_plain() {
     for (std::uint32_t size = 1; size <= unit_count(coarse_); size *= 2)
       for (const std::uint32_t ahead : {0U, 1U})
-        for (const std::uint32_t kept : {0U, 1U}) look(in_runs(coarse_, size, ahead, kept));
+        for (const std::uint32_t kept : {0U, 1U, kAllKept}) look(in_runs(coarse_, size, ahead, kept));
     look(in_runs(coarse_, unit_count(coarse_), 1, 1));  // whose shares are rounded up least
-    look_as_scheduled(in_runs(coarse_, 1, 1, 1));
+    look_under(in_runs(coarse_, 1, 1, 1), schedule_.options);
   }
 
   /// The groups of fusion `layers`: each number of layers up to some, then some of the larger ones.
@@ -367,20 +369,58 @@ class Search {
     const std::uint32_t count = unit_count(Unit::layer);
     for (std::uint32_t size = 1; size <= count; size += size < kEach ? 1 : size / 4) {
       for (const std::uint32_t ahead : {0U, 1U})
-        for (const std::uint32_t kept : {0U, 1U}) look(in_runs(Unit::layer, size, ahead, kept));
-      look_as_scheduled(in_runs(Unit::layer, size, 1, 1));
+        for (const std::uint32_t kept : {0U, 1U, kAllKept}) look(in_runs(Unit::layer, size, ahead, kept));
+      look_under(in_runs(Unit::layer, size, 1, 1), schedule_.options);
     }
   }
 
-  /// The fastest groups under the schedule's own options, if nothing but time counts.
+  /// The fastest groups if nothing but time counts, under the schedule's own options and under usual ones;
+  /// all of them also under the options of the others.
   void try_optimal() {
     if (units_.tensors.size() > kMaxOptimal) return;
-    Schedule fastest = schedule_;
-    fastest.fusion = {.kind = "optimal", .fuse = OptimalFusion()};
-    const Choice choice = choose(setting_, fastest);
-    Shape shape = {.unit = Unit::layer, .units = units_in(choice.groups, units_.layers)};
-    if (shape.units.empty()) shape = {.unit = Unit::tensor, .units = units_in(choice.groups, units_.tensors)};
-    if (!shape.units.empty()) look_as_scheduled(std::move(shape));
+    std::vector<PipelineOptions> options(3, schedule_.options);
+    options[1].reshard_after_forward = false;
+    options[1].kept_groups.reset();
+    options[2].reshard_after_forward = true;
+    options[2].prefetch = options[2].backward_prefetch = 2;
+    for (const PipelineOptions& own : options) {
+      Schedule fastest = schedule_;
+      fastest.options = own;
+      fastest.fusion = {.kind = "optimal", .fuse = OptimalFusion()};
+      const Choice choice = choose(setting_, fastest);
+      Shape shape = {.unit = Unit::layer, .units = units_in(choice.groups, units_.layers)};
+      if (shape.units.empty())
+        shape = {.unit = Unit::tensor, .units = units_in(choice.groups, units_.tensors)};
+      if (shape.units.empty()) continue;
+      for (const PipelineOptions& each : options) look_under(shape, each);
+    }
+  }
+
+  /// Groups of tensors up to some bytes, as data-parallel jobs fill their buckets.
+  void try_buckets() {
+    constexpr double kFewest = 2;
+    constexpr double kMost = 400;
+    constexpr double kStep = 1.2;
+    for (double count = kFewest; count <= kMost; count *= kStep) {
+      const auto cap = static_cast<std::int64_t>(static_cast<double>(setting_.workload.bytes()) / count);
+      Shape shape = {.unit = Unit::tensor, .units = {}};
+      std::int64_t bytes = 0;  // of the last group
+      for (const Group& tensor : units_.tensors) {
+        const std::int64_t own = payload_between(setting_.workload, tensor.begin, tensor.end).bytes;
+        if (shape.units.empty() || bytes + own > cap) {
+          shape.units.push_back(0);
+          bytes = 0;
+        }
+        ++shape.units.back();
+        bytes += own;
+      }
+      for (const std::uint32_t ahead : {1U, 2U})
+        for (const std::uint32_t kept : {0U, 1U, kAllKept}) {
+          shape.prefetch = shape.backward_prefetch = ahead;
+          shape.kept = std::min(kept, static_cast<std::uint32_t>(shape.units.size()));
+          look(shape);
+        }
+    }
   }
 
   /// The number of units in each group; none if a group divides one.
@@ -395,9 +435,7 @@ class Search {
     return out;
   }
 
-  /// Looks at these groups with the schedule's own options.
-  void look_as_scheduled(Shape shape) {
-    const PipelineOptions& options = schedule_.options;
+  void look_under(Shape shape, const PipelineOptions& options) {
     const auto groups = static_cast<std::uint32_t>(shape.units.size());
     shape.prefetch = std::min(groups, options.prefetch.value_or(1));
     shape.backward_prefetch = std::min(groups, options.backward_prefetch.value_or(shape.prefetch));
@@ -545,28 +583,31 @@ class Search {
     front_.insert(place, {shape, std::move(plan)});
   }
 
+  std::int64_t cap() const {
+    return setting_.conditions.memory->cap_bytes.value_or(std::numeric_limits<std::int64_t>::max());
+  }
+
   /// Leaves out plans that take longer and save less than a ten-thousandth of the memory, as shares that are
-  /// rounded up do.
+  /// rounded up do; but not where only the slower one keeps to the cap.
   void leave_out_alike() {
     constexpr std::int64_t kAlike = 10'000;
     if (out_.is_exact) return;
     for (std::size_t i = front_.size() - 1; i-- > 0;) {
       const std::int64_t bytes = front_[i + 1].second.peak_bytes;
+      if (bytes > cap() && front_[i].second.peak_bytes <= cap()) continue;
       if (bytes - front_[i].second.peak_bytes < bytes / kAlike)
         front_.erase(front_.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
 
   void choose_plan() {
-    const std::int64_t cap =
-        setting_.conditions.memory->cap_bytes.value_or(std::numeric_limits<std::int64_t>::max());
     std::size_t fitting = 0;
-    while (fitting < out_.plans.size() && out_.plans[fitting].peak_bytes <= cap) ++fitting;
+    while (fitting < out_.plans.size() && out_.plans[fitting].peak_bytes <= cap()) ++fitting;
     if (fitting == 0)
       throw Unsupported(fmt::format("at least the {} bytes of the smallest plan of whole {} {}",
                                     out_.plans.front().peak_bytes, out_.plans.front().units,
                                     out_.is_exact ? "that there is" : "that was found"),
-                        fmt::to_string(cap), "/memory/cap_bytes");
+                        fmt::to_string(cap()), "/memory/cap_bytes");
     out_.chosen = fitting - 1;
   }
 
