@@ -420,6 +420,9 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
     const planner::Run run = planner::run(setting, schedule);
     Warnings warnings;
     warnings.add(run.warnings);
+    if (scenario.conditions.memory && scenario.conditions.memory->cap_bytes)
+      warn_of_memory(scenario, planner::memory_of(setting, run, run.timeline).peak,
+                     "a plan without --memory-front", warnings);
     Planned out = {.plan = planner::make_plan(setting, schedule, run),
                    .warnings = warnings.texts(scenario),
                    .emission = {},

@@ -638,13 +638,18 @@ TEST_CASE("scenario: a plan of it is what its schedule gives, on numbers of work
 TEST_CASE("scenario: a schedule that holds more than the cap is warned of") {
   const auto warned = [](std::int64_t cap) {
     const std::string memory = R"({"optimizer": "sgd", "cap_bytes": )" + std::to_string(cap) + "}";
-    const Results all = results(R"({"memory": )" + memory + "}");
+    const std::string json = R"({"memory": )" + memory + "}";
+    const Results all = results(json);
+    const Scenario scenario = read(json);
+    const std::vector<std::string> of_plan =
+        plan(scenario, all.entries.front().metrics.workers, scenario.schedules.front()).warnings;
     const std::int64_t peak = planner::total(all.entries.front().memory->bytes);
     const std::string wanted = "a worker holds " + std::to_string(peak) + " bytes, more than the " +
                                std::to_string(cap) + " of memory.cap_bytes";
-    return std::pair(peak, std::ranges::any_of(all.warnings, [&](const std::string& warning) {
-                       return warning.ends_with(wanted);
-                     }));
+    const auto is_wanted = [&](const std::string& warning) { return warning.ends_with(wanted); };
+    const bool is_warned = std::ranges::any_of(all.warnings, is_wanted);
+    CHECK(std::ranges::any_of(of_plan, is_wanted) == is_warned);
+    return std::pair(peak, is_warned);
   };
   const std::int64_t peak = warned(1).first;
   CHECK(warned(peak - 1).second);
