@@ -248,7 +248,9 @@ Report fit(const traces::Measurements& measurements, const Options& options) {
   out.network = network_of(out, measurements, predictors, options);
   for (std::size_t i = 0; i < out.curves.size(); ++i)
     out.network.measured[i].fit = fit_of(out.curves[i].line);
-  out.warnings = warnings(out);
+  out.warnings = traces::curve_warnings(measurements.series);
+  const std::vector<std::string> of_fit = warnings(out);
+  out.warnings.insert(out.warnings.end(), of_fit.begin(), of_fit.end());
   return out;
 }
 

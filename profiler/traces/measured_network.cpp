@@ -124,6 +124,7 @@ std::vector<std::string> curve_warnings(const std::vector<Series>& series) {
       out.push_back(fmt::format(
           "{}: {} left out, of other collectives", core::printable(each.path),
           each.tables_left_out == 1 ? "a table is" : fmt::format("{} tables are", each.tables_left_out)));
+    out.insert(out.end(), each.warnings.begin(), each.warnings.end());
     if (!each.is_continued) continue;
     const auto points = continued(each.points);
     const double slope = (points.back().second - points[points.size() - 2].second) /
