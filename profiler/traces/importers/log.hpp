@@ -56,6 +56,7 @@ struct Series {
   std::vector<double> spread_us = {};
   std::vector<double> p99_us = {};
   std::int64_t tables_left_out = 0;        ///< of the log, as they are of other collectives
+  std::int64_t in_place_rows = 0;          ///< points with the in-place time, as the other is far longer
   std::vector<std::string> warnings = {};  ///< rows that were left out, with their places
   bool is_continued = false;               ///< the curve is to be continued to other sizes, see continued()
 };

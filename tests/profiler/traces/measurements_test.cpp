@@ -202,6 +202,24 @@ TEST_CASE("nccl-tests: the row in the middle of which the log of a killed job en
       "x.log:12: expected rows of more than 0 bytes without wrong elements under the header, got none");
 }
 
+TEST_CASE("nccl-tests: an out-of-place time far above the in-place time is replaced by it") {
+  const std::string cold = replaced(kText, "116.8   71.82  107.73", "350.4   23.94   35.91");
+  const std::vector<Series> found = series_of(cold);
+  CHECK(found[0].points.front() == std::pair<double, double>{8388608, 116.0});
+  CHECK(curve_warnings(found) ==
+        Texts{"logs/x.log, all_reduce on 4 workers: the in-place time is taken for a row, whose out-of-place "
+              "time is far longer, as if it held first iterations"});
+  CHECK(network_of({.source = "s", .series = found}, "n").origin.source ==
+        "s: x.log (4 workers, in-place time of a row)");
+  // 1.29 times the in-place time, and sums that were wrong in place
+  CHECK(
+      series_of(replaced(kText, "116.8   71.82  107.73", "149.6   56.07   84.11"))[0].points.front().second ==
+      149.6);
+  CHECK(series_of(replaced(cold, "108.47      0", "108.47      2"))[0].points.front().second == 350.4);
+  check_refused(replaced(cold, "108.47", "118.47"),
+                "x.log:14: expected a bus bandwidth of 108.47 GB/s of all_reduce on 4 workers, got '118.47'");
+}
+
 /// The text with what `prefix` says of each line number before its lines.
 std::string prefixed(const std::string& text, const std::function<std::string(int line)>& prefix) {
   std::string out;
@@ -346,6 +364,9 @@ TEST_CASE("rccl-tests: the table that it writes as CSV") {
   check_refused(
       replaced(csv, "10.000000,\"0\"", "99.000000,\"0\""),
       "x.log:3: expected a bus bandwidth of 10.00 GB/s of reduce_scatter on 2 workers, got '99.000000'");
+  const std::string cold = replaced(csv, "52.428800,20.000000,10.000000", "524.288000,2.000000,1.000000");
+  CHECK(series_of(cold)[0].points == Points{{1048576, 50}});
+  CHECK(series_of(cold)[0].in_place_rows == 1);
   const std::vector<Series> left = series_of(replaced(csv, "10.000000,\"0\"", "10.000000,\"3\""));
   REQUIRE(left.size() == 1);
   CHECK(left[0].workers == 4);
@@ -374,6 +395,10 @@ TEST_CASE("nccl-tests: what -J writes") {
   CHECK(
       left.warnings ==
       Texts{"logs/x.log: /results/0/out_of_place: the sums were wrong (errors: 3), so this row is left out"});
+  const Series cold = series_of(replaced(kJson, R"({"time":52.428800,"alg_bw":20.000000,"bus_bw":10.000000)",
+                                         R"({"time":524.28800,"alg_bw":2.000000,"bus_bw":1.000000)"))[0];
+  CHECK(cold.points.front() == std::pair<double, double>{1048576, 50});
+  CHECK(cold.in_place_rows == 1);
   check_refused(kJson, "x.log: /config/devices: expected 8 ranks, as --workers says, got 2", {.workers = 8});
   check_refused(kJson, "x.log: /args/0: expected all_gather, got reduce_scatter",
                 {.collective = "all_gather"});
