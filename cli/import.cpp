@@ -308,15 +308,16 @@ void import(const Options& options) {
     throw core::InputError(
         "--network: expected a trace (kineto), got other logs, whose network --output writes");
   const traces::Imported imported = traces::import_logs(read_logs(files), import_options);
-  if (const auto* log_profile = std::get_if<core::Profile>(&imported)) {
+  if (const auto* log_profile = std::get_if<core::Profile>(&imported.value)) {
     const core::Profile profile =
         options.iteration_ms ? with_iteration(*log_profile, *options.iteration_ms) : *log_profile;
     return write_or_print(options.output, profile_text(profile), summary(profile), options.json);
   }
   if (options.iteration_ms)
     throw core::InputError("--iteration-ms: expected logs that give a profile, got measured collectives");
-  write_or_print(options.output, network_text(std::get<core::Network>(imported)),
-                 summary(std::get<core::Network>(imported)), options.json);
+  print_warnings(imported.warnings);
+  const auto& network = std::get<core::Network>(imported.value);
+  write_or_print(options.output, network_text(network), summary(network), options.json);
 }
 
 }  // namespace

@@ -124,8 +124,9 @@ std::string summary(const core::Network& network) {
                        level.size ? fmt::format(", {} units", *level.size) : "", link(level.link),
                        level.shared ? ", shared" : "");
   for (const core::Measured& measured : network.measured) {
-    out += fmt::format("  measured {} {} on {} workers: {} points, {} segments",
-                       measured.algorithm.value_or("any"), core::name(measured.collective), measured.workers,
+    out += fmt::format("  measured {}{} on {} workers{}: {} points, {} segments",
+                       measured.algorithm ? *measured.algorithm + " " : "", core::name(measured.collective),
+                       measured.workers, measured.algorithm ? "" : ", algorithm not stated",
                        measured.curve.points().size(), measured.curve.segments().size());
     if (measured.fit)
       out += fmt::format("; a straight line is off by {:.1f} % in the mean, {:.1f} % at worst",

@@ -235,6 +235,13 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
              derived->derivation, derived->low_factor, derived->high_factor),
          .workers = workers_,
          .also = "also derived, with at most this range,"});
+    for (const Peak& peak : derived->peaks)
+      if (std::ranges::any_of(sizes, [&](double bytes) { return peak_factor({peak}, bytes) > 1; }))
+        out.push_back({.subject = "peak: " + on_any(),
+                       .weight = peak.factor,
+                       .text = fmt::format("{}: {}", what(), text_of(peak, derived->high_factor)),
+                       .workers = workers_,
+                       .also = "also so, by at most this factor,"});
   }
 
   const std::optional<double> rate = line_rate_gbps(*network_, workers_);

@@ -1,6 +1,10 @@
 #include "planner/cost/curve_parts.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
 
 namespace planner {
 
@@ -27,6 +31,38 @@ CostCurve sampled_at(const std::vector<double>& sizes, const std::function<doubl
   for (std::size_t i = points.size() - 1; i-- > 0;)
     points[i].second = std::min(points[i].second, points[i + 1].second);
   return CostCurve::through(points);
+}
+
+std::vector<Peak> peaks_of(const std::vector<double>& sizes, const std::function<double(double)>& us) {
+  std::vector<Peak> out;
+  double least = std::numeric_limits<double>::infinity();
+  bool is_in_peak = false;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    const double here = us(sizes[i]);
+    const bool was_in_peak = std::exchange(is_in_peak, here > kMaxNoise * least && least > 0);
+    if (is_in_peak && !was_in_peak) out.push_back({.to_bytes = sizes[i + 1]});
+    if (is_in_peak) {
+      out.back().from_bytes = i > 0 ? sizes[i - 1] : 0;
+      out.back().factor = std::max(out.back().factor, here / least);
+    }
+    least = std::min(least, here);
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+std::string text_of(const Peak& peak, double high_factor) {
+  return fmt::format(
+      "from {:.0f} to {:.0f} bytes the curves that it is derived from fall by up to a factor of "
+      "{:.2f}; the shorter times are taken, and there up to {:.2f} of them is expected",
+      peak.from_bytes, peak.to_bytes, peak.factor, high_factor * peak.with_noise());
+}
+
+double peak_factor(const std::vector<Peak>& peaks, double bytes) {
+  double out = 1;
+  for (const Peak& peak : peaks)
+    if (bytes > peak.from_bytes && bytes < peak.to_bytes) out = std::max(out, peak.with_noise());
+  return out;
 }
 
 CostCurve larger(const CostCurve& curve, double us_per_byte) {

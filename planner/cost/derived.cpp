@@ -48,10 +48,11 @@ std::optional<DerivedCost> extrapolated_cost(const core::Network& network, std::
   DerivedCost out = {.curve = found.curve,
                      .derivation = {},
                      .low_factor = found.low_factor,
-                     .high_factor = found.high_factor};
+                     .high_factor = found.high_factor,
+                     .peaks = found.peaks};
   out.derivation = fmt::format(
-      "extrapolated from {} workers by the factors of {}; {}", fmt::join(found.from, " and "),
-      algorithm_entry(algorithm.name).needs_nodes ? "ring" : algorithm.name,
+      "extrapolated from {} workers: {}; {}", fmt::join(found.from, " and "),
+      growth_text(found.growth, algorithm, std::max(workers, found.from.back())),
       found.left_out_error
           ? fmt::format("measured numbers of workers predict one another with a mean error of {:.0f} %",
                         100 * *found.left_out_error)
@@ -78,11 +79,14 @@ DerivedCost half_of(const DerivedCost& whole, std::int64_t workers) {
                      .derivation = {},
                      .low_factor = kHalfLow * whole.low_factor,
                      .high_factor = kHalfHigh * whole.high_factor};
-  out.curve = sampled_at(sizes_of(curve), [&](double bytes) {
+  const auto half_us = [&](double bytes) {
     const double us = curve.us(bytes);
     const double small = us > 0 ? std::min(1.0, startup / us) : 0;
     return us * (half + (kHalfOfSmall - half) * small);
-  });
+  };
+  out.curve = sampled_at(sizes_of(curve), half_us);
+  // Those of an all-reduce that was derived were cut off before.
+  out.peaks = whole.peaks.empty() ? peaks_of(sizes_of(curve), half_us) : whole.peaks;
   out.derivation = fmt::format(
       "ASSUMED to take {:.2f} of an all-reduce, up to {:.2f} of a small one, as on the bundled machines; "
       "measure it{}{}",
@@ -171,19 +175,20 @@ DerivedCost cost_of_nodes(const core::Network& network, std::int64_t workers, co
 
   // Inside a node, too, a ring through all workers sends more than one through the node's alone.
   const double more_inside = node > 1 ? factors({}, workers).passes / factors({}, node).passes : 1;
-  const CostCurve curve = in_turn ? inside->curve : sampled_at(sizes_of(inside->curve), [&](double bytes) {
-    return more_inside * inside->curve.us(bytes);
-  });
+  const auto inside_us = [&](double bytes) { return more_inside * inside->curve.us(bytes); };
+  const CostCurve curve = in_turn ? inside->curve : sampled_at(sizes_of(inside->curve), inside_us);
   const CostCurve together = larger(curve, us_per_byte);
   const auto sum = [&](double bytes) { return startup_us + curve.us(bytes) + us_per_byte * bytes; };
   const auto longer = [&](double bytes) { return startup_us + together.us(bytes); };
   const double last = sizes_of(curve).back();
   const double slowest = in_turn ? sum(last) : std::max(sum(last), startup_us + ring_us_per_byte * last);
   const double slower = longer(last) > 0 ? std::max(1.0, slowest / longer(last)) : 1;
-  DerivedCost out = {.curve = {},
-                     .derivation = {},
-                     .low_factor = inside->low_factor * (in_turn ? 1 / slower : kNodesLow),
-                     .high_factor = inside->high_factor * (in_turn ? 1 : slower * kNodesHigh)};
+  DerivedCost out = {
+      .curve = {},
+      .derivation = {},
+      .low_factor = inside->low_factor * (in_turn ? 1 / slower : kNodesLow),
+      .high_factor = inside->high_factor * (in_turn ? 1 : slower * kNodesHigh),
+      .peaks = inside->peaks.empty() ? peaks_of(sizes_of(inside->curve), inside_us) : inside->peaks};
   out.curve = in_turn ? sampled_at(sizes_of(curve), sum) : sampled_at(sizes_of(together), longer);
   out.derivation =
       fmt::format("{} nodes of {} workers over {:.6g} Gb/s for each {}: the curve of one node {}{}{}",

@@ -12,6 +12,7 @@
 
 #include "core/network.hpp"
 #include "planner/cost/collectives.hpp"
+#include "planner/cost/curve_parts.hpp"
 
 namespace planner {
 
@@ -28,12 +29,13 @@ bool has_measured_nodes(const core::Network& network);
 void join_nodes(core::Network& network, const core::Link& between, bool is_shared);
 
 /// A cost with how it was derived, in words, and the range of factors that 95 % of the true times are
-/// expected in.
+/// expected in, and in a peak more than that.
 struct DerivedCost {
   core::CostCurve curve;
   std::string derivation;
   double low_factor = 1;
   double high_factor = 1;
+  std::vector<Peak> peaks = {};
 };
 
 /// The cost of a collective that `network` did not measure on `workers` (at least 2), derived from curves.

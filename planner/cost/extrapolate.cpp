@@ -6,9 +6,12 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
-#include "planner/cost/curve_parts.hpp"
+#include <fmt/format.h>
+
 #include "sim/draws.hpp"
 
 namespace planner {
@@ -187,33 +190,39 @@ LeftOutRatios left_out_ratios(const std::vector<MeasuredOn>& measured, std::int6
   return out;
 }
 
+double nearest_distance(const std::vector<MeasuredOn>& measured, std::int64_t workers) {
+  return distance(neighbours(measured, workers).near.workers, workers);
+}
+
 /// Returns how much farther the prediction reaches than those by which it was tested.
 double reach(const std::vector<MeasuredOn>& measured, std::int64_t workers) {
   double tested = std::numeric_limits<double>::infinity();
-  double nearest = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < measured.size(); ++i) {
-    nearest = std::min(nearest, distance(measured[i].workers, workers));
-    if (i > 0) tested = std::min(tested, distance(measured[i].workers, measured[i - 1].workers));
-  }
-  return std::max(1.0, nearest / tested);
+  for (std::size_t i = 1; i < measured.size(); ++i)
+    tested = std::min(tested, distance(measured[i].workers, measured[i - 1].workers));
+  return std::max(1.0, nearest_distance(measured, workers) / tested);
+}
+
+/// The logarithms of the range where nothing can be tested, as with a single number of workers: 19 in 20 of
+/// the predictions from one half or one quarter of the workers of the bundled machines with a switch lie in
+/// it.
+std::pair<double, double> untested_range(const std::vector<MeasuredOn>& measured, std::int64_t workers) {
+  constexpr double kLow = 0.7;
+  constexpr double kHigh = 1.6;
+  constexpr double kFarthest = 4;
+  const double farther = std::max(1.0, nearest_distance(measured, workers) / sim::portable_log(kFarthest));
+  return {farther * sim::portable_log(kLow), farther * sim::portable_log(kHigh)};
 }
 
 void add_error(Extrapolation& out, const std::vector<MeasuredOn>& measured, std::int64_t workers,
                const Algorithm& algorithm, CollectiveKind kind, const StartupShare& share) {
   constexpr double kTail = 0.025;
-  // With one number of workers nothing can be left out; 19 in 20 of the predictions from one half or one
-  // quarter of the workers of the bundled machines with a switch lie in this range.
-  constexpr double kAloneLow = 0.7;
-  constexpr double kAloneHigh = 1.6;
-  constexpr double kTested = 4;
   const LeftOutRatios left_out =
       measured.size() < 2 ? LeftOutRatios{} : left_out_ratios(measured, workers, algorithm, kind, share);
   const std::vector<double>& ratios = left_out.all;
   if (ratios.empty()) {
-    const double farther =
-        std::max(1.0, distance(measured.front().workers, workers) / sim::portable_log(kTested));
-    out.low_factor = sim::portable_exp(farther * sim::portable_log(kAloneLow));
-    out.high_factor = sim::portable_exp(farther * sim::portable_log(kAloneHigh));
+    const auto [low, high] = untested_range(measured, workers);
+    out.low_factor = sim::portable_exp(low);
+    out.high_factor = sim::portable_exp(high);
     return;
   }
   out.left_out_error = left_out.telling_error;
@@ -221,8 +230,10 @@ void add_error(Extrapolation& out, const std::vector<MeasuredOn>& measured, std:
     return ratios[static_cast<std::size_t>(std::lround(quantile * static_cast<double>(ratios.size() - 1)))];
   };
   const double widened = reach(measured, workers);
-  out.low_factor = sim::portable_exp(widened * std::min(0.0, at(kTail)));
-  out.high_factor = sim::portable_exp(widened * std::max(0.0, at(1 - kTail)));
+  std::tie(out.low_factor, out.high_factor) =
+      with_untested({sim::portable_exp(widened * std::min(0.0, at(kTail))),
+                     sim::portable_exp(widened * std::max(0.0, at(1 - kTail)))},
+                    measured, workers);
 }
 
 /// Keeps the nearest numbers of workers on both sides, because testing each by the others takes as many steps
@@ -239,6 +250,28 @@ std::vector<MeasuredOn> nearest(const std::vector<MeasuredOn>& all, std::int64_t
 
 }  // namespace
 
+std::pair<double, double> with_untested(std::pair<double, double> tested,
+                                        const std::vector<MeasuredOn>& measured, std::int64_t workers) {
+  const auto [low, high] = untested_range(measured, workers);
+  // As if one test more had shown what is expected without any: its share of the variance is added.
+  const double share = 1 / static_cast<double>(measured.size() + 1);
+  const auto sum = [&](double of_tests, double without) {
+    return std::sqrt(of_tests * of_tests + share * without * without);
+  };
+  return {sim::portable_exp(-sum(sim::portable_log(tested.first), low)),
+          sim::portable_exp(sum(sim::portable_log(tested.second), high))};
+}
+
+std::string growth_text(Growth growth, const Algorithm& algorithm, std::int64_t workers) {
+  const std::string_view name =
+      algorithm_entry(algorithm.name).needs_nodes ? "ring" : std::string_view(algorithm.name);
+  if (growth == Growth::algorithm || (growth == Growth::library && workers <= core::kWorkersOfMachine))
+    return fmt::format("bytes sent and startups grow as with {}", name);
+  return fmt::format(
+      "bytes sent grow as with {}, startups{} as with trees", name,
+      growth == Growth::library ? fmt::format(" beyond {} workers", core::kWorkersOfMachine) : "");
+}
+
 Extrapolation extrapolate(const std::vector<MeasuredOn>& all, std::int64_t workers,
                           const Algorithm& algorithm, CollectiveKind kind) {
   assert(!all.empty());
@@ -253,9 +286,12 @@ Extrapolation extrapolate(const std::vector<MeasuredOn>& all, std::int64_t worke
     for (const double bytes : sizes_of(*each.curve)) sizes.push_back(bytes);
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  Extrapolation out = {.curve = sampled_at(sizes, predictor(measured, workers, algorithm, share)),
+  const Predictor us = predictor(measured, workers, algorithm, share);
+  Extrapolation out = {.curve = sampled_at(sizes, us),
                        .from = workers_of(used),
-                       .left_out_error = {}};
+                       .left_out_error = {},
+                       .growth = share.growth,
+                       .peaks = peaks_of(sizes, us)};
   add_error(out, measured, workers, algorithm, kind, share);
   return out;
 }

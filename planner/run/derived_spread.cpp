@@ -32,16 +32,17 @@ std::optional<DerivedCost> derived(const core::Network& network, std::int64_t wo
 }
 
 /// The ends of the range lie 1.96 standard deviations of the logarithm from its middle.
-double factor(const DerivedCost& cost, std::uint64_t sample) {
+double factor(const DerivedCost& cost, double bytes, double normal) {
   constexpr double kDeviationsInRange = 3.92;
-  const double sigma = sim::portable_log(cost.high_factor / cost.low_factor) / kDeviationsInRange;
-  const double middle = std::sqrt(cost.low_factor * cost.high_factor);
-  return middle * sim::portable_exp(sigma * sim::standard_normal(sim::hash(kSeed, sample)));
+  const double high = cost.high_factor * peak_factor(cost.peaks, bytes);
+  const double sigma = sim::portable_log(high / cost.low_factor) / kDeviationsInRange;
+  return std::sqrt(cost.low_factor * high) * sim::portable_exp(sigma * normal);
 }
 
-core::CostCurve scaled(const core::CostCurve& curve, double by) {
-  std::vector<std::pair<double, double>> points = curve.points();
-  for (auto& [bytes, us] : points) us *= by;
+core::CostCurve sampled_curve(const DerivedCost& cost, std::uint64_t sample) {
+  const double normal = sim::standard_normal(sim::hash(kSeed, sample));
+  std::vector<std::pair<double, double>> points = cost.curve.points();
+  for (auto& [bytes, us] : points) us *= factor(cost, bytes, normal);
   return core::CostCurve::through(points);
 }
 
@@ -59,12 +60,11 @@ std::vector<DerivedRange> derived_ranges(const core::Network& network, std::int6
 void add_sampled(core::Network& sampled, const std::vector<DerivedRange>& ranges, std::int64_t workers,
                  const Algorithm& algorithm, std::uint64_t sample) {
   for (const DerivedRange& range : ranges)
-    sampled.measured.insert(sampled.measured.begin(),
-                            {.collective = range.kind,
-                             .algorithm = algorithm.name,
-                             .workers = workers,
-                             .curve = scaled(range.cost.curve, factor(range.cost, sample)),
-                             .fit = {}});
+    sampled.measured.insert(sampled.measured.begin(), {.collective = range.kind,
+                                                       .algorithm = algorithm.name,
+                                                       .workers = workers,
+                                                       .curve = sampled_curve(range.cost, sample),
+                                                       .fit = {}});
 }
 
 }  // namespace planner

@@ -21,8 +21,8 @@ struct DerivedRange {
 std::vector<DerivedRange> derived_ranges(const core::Network& network, std::int64_t workers,
                                          const Algorithm& algorithm);
 
-/// Adds curves to `sampled` in place of these costs, each multiplied by one lognormal factor, the same for
-/// all collectives, from a seed and the sample: 95 % of the factors lie in the range of the cost.
+/// Adds curves to `sampled` in place of these costs, each multiplied by a lognormal factor from a seed and
+/// the sample, the same draw for all collectives and sizes: 95 % of the factors lie in the range of the cost.
 void add_sampled(core::Network& sampled, const std::vector<DerivedRange>& ranges, std::int64_t workers,
                  const Algorithm& algorithm, std::uint64_t sample);
 

@@ -85,7 +85,10 @@ struct Predicted {
   core::CostCurve curve;
   double low_factor = 1;
   double high_factor = 1;
+  std::vector<planner::Peak> peaks = {};
   std::string source;
+
+  double high_factor_at(double bytes) const { return high_factor * planner::peak_factor(peaks, bytes); }
 };
 
 /// Predicts one collective from the series that measured it.
@@ -126,17 +129,22 @@ class Predictor {
           core::name(link_.collective), core::list_text(link_.workers), 100 * *scaled.left_out_error, workers,
           workers));
     Predicted out;
-    if (by_link)
+    if (by_link) {
+      const auto [low, high] = planner::with_untested(
+          {std::min(1.0, link_.left_out->min), std::max(1.0, link_.left_out->max)}, measured_, workers);
       out = {.curve = curve_of(link_, workers),
-             .low_factor = link_.left_out->min,
-             .high_factor = link_.left_out->max,
+             .low_factor = low,
+             .high_factor = high,
              .source = "the fitted link"};
-    else
+    } else {
       out = {.curve = scaled.curve,
              .low_factor = scaled.low_factor,
              .high_factor = scaled.high_factor,
-             .source = fmt::format("{} workers by the factors of {}", fmt::join(scaled.from, " and "),
-                                   algorithm_.name)};
+             .peaks = scaled.peaks,
+             .source = fmt::format(
+                 "{} workers ({})", fmt::join(scaled.from, " and "),
+                 planner::growth_text(scaled.growth, algorithm_, std::max(workers, scaled.from.back())))};
+    }
     if (!line_rate_gbps_) return out;
     out.curve = planner::raised(out.curve,
                                 planner::physical_us_per_byte(*line_rate_gbps_, workers, link_.collective));
@@ -156,13 +164,14 @@ class Predictor {
 /// % of a normal distribution are 3.92, and half of it is 1.349, standard deviations wide.
 std::vector<double> spread_of(const Predicted& predicted) {
   std::vector<double> out;
-  const double share = 1.349 / 3.92 * sim::portable_log(predicted.high_factor / predicted.low_factor);
-  for (const auto& [bytes, us] : predicted.curve.points()) out.push_back(share * us);
+  constexpr double kShare = 1.349 / 3.92;
+  for (const auto& [bytes, us] : predicted.curve.points())
+    out.push_back(kShare * sim::portable_log(predicted.high_factor_at(bytes) / predicted.low_factor) * us);
   return out;
 }
 
 Prediction predict(Predictor& predictor, const LinkFit& link, std::int64_t workers) {
-  Prediction out = {.collective = link.collective, .workers = workers, .times = {}};
+  Prediction out = {.collective = link.collective, .workers = workers, .times = {}, .warnings = {}};
   const core::CostCurve* const measured = predictor.measured(workers);
   const Predicted* const predicted = measured == nullptr ? &predictor.on(workers) : nullptr;
   for (const double bytes : sizes_to_show(link)) {
@@ -170,9 +179,13 @@ Prediction predict(Predictor& predictor, const LinkFit& link, std::int64_t worke
                           .us = (predicted != nullptr ? predicted->curve : *measured).us(bytes),
                           .between_us = {}};
     if (predicted != nullptr)
-      time.between_us = {time.us * predicted->low_factor, time.us * predicted->high_factor};
+      time.between_us = {time.us * predicted->low_factor, time.us * predicted->high_factor_at(bytes)};
     out.times.push_back(time);
   }
+  if (predicted != nullptr)
+    for (const planner::Peak& peak : predicted->peaks)
+      out.warnings.push_back(fmt::format("{} on {} workers: {}", core::name(link.collective), workers,
+                                         planner::text_of(peak, predicted->high_factor)));
   return out;
 }
 
@@ -248,7 +261,9 @@ Report fit(const traces::Measurements& measurements, const Options& options) {
   out.network = network_of(out, measurements, predictors, options);
   for (std::size_t i = 0; i < out.curves.size(); ++i)
     out.network.measured[i].fit = fit_of(out.curves[i].line);
-  out.warnings = warnings(out);
+  out.warnings = traces::curve_warnings(measurements.series);
+  const std::vector<std::string> of_fit = warnings(out);
+  out.warnings.insert(out.warnings.end(), of_fit.begin(), of_fit.end());
   return out;
 }
 

@@ -34,6 +34,7 @@ struct Prediction {
   core::CollectiveKind collective = core::CollectiveKind::all_reduce;
   std::int64_t workers = 0;
   std::vector<PredictedTime> times;
+  std::vector<std::string> warnings;
 };
 
 struct Report {

@@ -81,7 +81,10 @@ std::vector<std::string> warnings(const Report& report) {
   for (const LinkFit& link : report.links) {
     if (!report.predictions.empty()) add_left_out(out, link);
     for (const Prediction& prediction : report.predictions)
-      if (prediction.collective == link.collective) add_extrapolation(out, link, prediction.workers);
+      if (prediction.collective == link.collective) {
+        add_extrapolation(out, link, prediction.workers);
+        out.insert(out.end(), prediction.warnings.begin(), prediction.warnings.end());
+      }
   }
   return out;
 }

@@ -123,13 +123,13 @@ void check(const ImportOptions& options) {
 }
 
 /// Writes and reads the profile, so that no importer returns what the reader rejects.
-Imported checked(core::Profile profile, const ImportOptions& options, const std::string& source) {
+core::Profile checked(core::Profile profile, const ImportOptions& options, const std::string& source) {
   if (options.tensors == Grouping::layer)
     for (core::ProfileLayer& layer : profile.layers) merge_tensors(layer);
   return read_profile(core::Field::parse(profile_text(profile), source));
 }
 
-Imported checked(core::Network network, const ImportOptions& options, const std::string& source) {
+core::Network checked(core::Network network, const ImportOptions& options, const std::string& source) {
   if (options.line_rate_gbps > 0) network.line_rate_gbps = options.line_rate_gbps;
   return read_network(core::Field::parse(network_text(network), source));
 }
@@ -138,6 +138,18 @@ const ImportFormat& format_of(const std::vector<LogFile>& logs, const ImportOpti
   if (logs.empty()) throw InputError("import: expected at least one log, got none");
   check(options);
   return options.format.empty() ? recognise(logs) : format_named(options.format);
+}
+
+/// Tables of 1 worker come from nccl-tests without MPI, of which each process runs by itself.
+[[noreturn]] void refuse_second(const Series& first, const Series& second) {
+  importers::refuse(
+      {.path = second.path, .text = {}},
+      fmt::format("one table of {} for each number of workers: {}", core::name(second.collective),
+                  second.workers == 1 ? "keep one of the tables, or, if this was one job, build "
+                                        "nccl-tests with MPI=1, without which each process runs by itself"
+                                      : "keep one of the tables"),
+      fmt::format("a second one for {}, after {}", second.workers,
+                  importers::shown_path({.path = first.path, .text = {}})));
 }
 
 /// Sorted by collective, algorithm and number of workers; without duplicates.
@@ -155,10 +167,7 @@ Measurements measurements(const ImportFormat& format, const std::vector<LogFile>
   std::stable_sort(out.series.begin(), out.series.end(),
                    [&](const Series& a, const Series& b) { return key(a) < key(b); });
   for (std::size_t i = 1; i < out.series.size(); ++i)
-    if (key(out.series[i]) == key(out.series[i - 1]))
-      importers::refuse({.path = out.series[i].path, .text = {}}, "one table for each number of workers",
-                        fmt::format("a second one for {}, after {}", out.series[i].workers,
-                                    importers::shown_path({.path = out.series[i - 1].path, .text = {}})));
+    if (key(out.series[i]) == key(out.series[i - 1])) refuse_second(out.series[i - 1], out.series[i]);
   return out;
 }
 
@@ -184,10 +193,12 @@ Measurements read_measurements(const std::vector<LogFile>& logs, const ImportOpt
 Imported import_logs(const std::vector<LogFile>& logs, const ImportOptions& options) {
   const ImportFormat& format = format_of(logs, options);
   const std::string source = importers::shown_path(logs.front());
-  if (format.profile != nullptr) return checked(format.profile(logs, options), options, source);
+  if (format.profile != nullptr) return {.value = checked(format.profile(logs, options), options, source)};
   const std::string name =
       options.network_name.empty() ? importers::stem(logs.front()) : options.network_name;
-  return checked(network_of(measurements(format, logs, options), name), options, source);
+  const Measurements measured = measurements(format, logs, options);
+  return {.value = checked(network_of(measured, name), options, source),
+          .warnings = curve_warnings(measured.series)};
 }
 
 }  // namespace traces

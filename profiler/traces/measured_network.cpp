@@ -117,6 +117,12 @@ std::vector<std::pair<double, double>> continued(std::vector<std::pair<double, d
   return out;
 }
 
+namespace {
+
+std::string rows_text(std::int64_t rows) { return rows == 1 ? "a row" : fmt::format("{} rows", rows); }
+
+}  // namespace
+
 std::vector<std::string> curve_warnings(const std::vector<Series>& series) {
   std::vector<std::string> out;
   for (const Series& each : series) {
@@ -124,6 +130,13 @@ std::vector<std::string> curve_warnings(const std::vector<Series>& series) {
       out.push_back(fmt::format(
           "{}: {} left out, of other collectives", core::printable(each.path),
           each.tables_left_out == 1 ? "a table is" : fmt::format("{} tables are", each.tables_left_out)));
+    out.insert(out.end(), each.warnings.begin(), each.warnings.end());
+    if (each.in_place_rows > 0)
+      out.push_back(
+          fmt::format("{}, {} on {} workers: the in-place time is taken for {}, whose out-of-place "
+                      "time is far longer, as if it held first iterations",
+                      core::printable(each.path), core::name(each.collective), each.workers,
+                      rows_text(each.in_place_rows)));
     if (!each.is_continued) continue;
     const auto points = continued(each.points);
     const double slope = (points.back().second - points[points.size() - 2].second) /
@@ -151,9 +164,11 @@ core::Network network_of(const Measurements& measurements, const std::string& na
   core::Network network = {.name = name,
                            .origin = {.kind = core::OriginKind::measured, .source = measurements.source}};
   for (const Series& series : measurements.series) {
-    network.origin.source +=
-        fmt::format("{} {} ({} workers)", network.measured.empty() ? ":" : ",",
-                    std::filesystem::path(series.path).filename().string(), series.workers);
+    network.origin.source += fmt::format(
+        "{} {} ({} workers{})", network.measured.empty() ? ":" : ",",
+        std::filesystem::path(series.path).filename().string(), series.workers,
+        series.in_place_rows == 0 ? ""
+                                  : fmt::format(", in-place time of {}", rows_text(series.in_place_rows)));
     network.measured.push_back(measured(series));
   }
   if (std::any_of(measurements.series.begin(), measurements.series.end(),

@@ -16,6 +16,7 @@
 #include "core/errors.hpp"
 #include "planner/cost/costs.hpp"
 #include "planner/cost/transfers.hpp"
+#include "planner/run/derived_spread.hpp"
 #include "tests/support/planning.hpp"
 
 namespace planner {
@@ -206,6 +207,64 @@ TEST_CASE("derived: the range of one number of workers widens with the distance"
   CHECK(near.high_factor == Approx(1.6));
   CHECK(far.low_factor == Approx(0.49));
   CHECK(far.high_factor == Approx(2.56));
+}
+
+TEST_CASE("derived: that few numbers of workers predict one another exactly leaves a range") {
+  const Network network = network_of({8, 16, 32}, chain);
+  std::vector<MeasuredOn> known;
+  for (const core::Measured& one : network.measured) known.push_back({one.workers, &one.curve, true});
+  // a share of 1 / (numbers of workers + 1) of the variance that a single number of workers has
+  const Extrapolation of_three = extrapolate(known, 64, {}, kAllReduce);
+  CHECK(of_three.low_factor == Approx(std::exp(std::log(0.7) / 2)).epsilon(0.01));
+  CHECK(of_three.high_factor == Approx(std::exp(std::log(1.6) / 2)).epsilon(0.01));
+  known.pop_back();
+  const Extrapolation of_two = extrapolate(known, 64, {}, kAllReduce);
+  CHECK(of_two.low_factor < of_three.low_factor);
+  CHECK(of_two.high_factor > of_three.high_factor);
+}
+
+TEST_CASE("derived: where a curve falls, the shorter time is taken, with a range that holds the longer one") {
+  const Network network =
+      measured_on({{8, {{1e3, 20}, {1e5, 100}, {1e6, 900}, {2e6, 150}, {1e7, 500}, {1e8, 5000}}}});
+  const std::optional<DerivedCost> cost = derived_cost(network, 16, {}, kAllReduce);
+  REQUIRE(cost.has_value());
+  REQUIRE(cost->peaks.size() == 1);
+  CHECK(cost->peaks[0].from_bytes == 1e5);
+  CHECK(cost->peaks[0].to_bytes == 2e6);
+  CHECK(cost->peaks[0].factor == Approx(6).epsilon(0.1));
+  CHECK(cost->curve.us(1e6) == Approx(150).epsilon(0.1));
+  const Costs costs(network, 16, {});
+  CHECK(costs.warnings(kAllReduce, {1e4, 1e7}).size() == 1);
+  const std::vector<Warning> warnings = costs.warnings(kAllReduce, {1e4, 1e6});
+  REQUIRE(warnings.size() == 2);
+  CHECK(
+      warnings[1].text.find("from 100000 to 2000000 bytes the curves that it is derived from fall by up to a "
+                            "factor of ") != std::string::npos);
+  const std::vector<DerivedRange> ranges = derived_ranges(network, 16, {});
+  REQUIRE(ranges.front().kind == kAllReduce);
+  double longest = 0;
+  for (std::uint64_t sample = 0; sample < 200; ++sample) {
+    Network sampled = network;
+    add_sampled(sampled, ranges, 16, {}, sample);
+    for (const core::Measured& one : sampled.measured)
+      if (one.collective == kAllReduce && one.workers == 16) longest = std::max(longest, one.curve.us(1e6));
+  }
+  CHECK(longest > 900);
+}
+
+TEST_CASE("derived: a warning says how startups were taken to grow") {
+  const auto text = [](const Network& network, std::int64_t workers, const Algorithm& algorithm) {
+    return derived_cost(network, workers, algorithm, kAllReduce)->derivation;
+  };
+  const auto has = [](const std::string& all, const char* part) {
+    return all.find(part) != std::string::npos;
+  };
+  CHECK(has(text(network_of({4}, tree), 8, {}),
+            "extrapolated from 4 workers: bytes sent and startups grow as with ring; "));
+  CHECK(has(text(network_of({16}, tree), 32, {}),
+            "from 16 workers: bytes sent grow as with ring, startups beyond 8 workers as with trees; "));
+  CHECK(has(text(network_of({2, 4, 8}, tree), 16, {}),
+            "from 4 and 8 workers: bytes sent grow as with ring, startups as with trees; "));
 }
 
 TEST_CASE("derived: that one number of workers alone says little of another refuses nothing between two") {

@@ -40,7 +40,10 @@ struct ImportOptions {
   double line_rate_gbps = 0;   ///< of the network; no log holds it
 };
 
-using Imported = std::variant<core::Profile, core::Network>;
+struct Imported {
+  std::variant<core::Profile, core::Network> value;
+  std::vector<std::string> warnings = {};
+};
 
 /// Measured times of one collective on one number of workers: us, sizes strictly increasing.
 struct Series {
@@ -52,8 +55,10 @@ struct Series {
   /// Interquartile range and 99th percentile of the samples for each point, or empty.
   std::vector<double> spread_us = {};
   std::vector<double> p99_us = {};
-  std::int64_t tables_left_out = 0;  ///< of the log, as they are of other collectives
-  bool is_continued = false;         ///< the curve is to be continued to other sizes, see continued()
+  std::int64_t tables_left_out = 0;        ///< of the log, as they are of other collectives
+  std::int64_t in_place_rows = 0;          ///< points with the in-place time, as the other is far longer
+  std::vector<std::string> warnings = {};  ///< rows that were left out, with their places
+  bool is_continued = false;               ///< the curve is to be continued to other sizes, see continued()
 };
 
 /// A format is either for profiles, and has `profile`, or for measured collectives.

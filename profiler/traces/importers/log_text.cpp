@@ -18,12 +18,6 @@ constexpr std::string_view kBlanks = " \t\r\f\v";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// A sign or a quote before the digit indicates a damaged row rather than prose.
-bool looks_like_row(std::string_view text) {
-  if (std::string_view("+-.\"").find(text.front()) != std::string_view::npos) text.remove_prefix(1);
-  return !text.empty() && is_digit(text.front());
-}
-
 /// Reads all of `text`; std::from_chars ignores the locale, so a comma is never part of a number.
 template <typename Number>
 bool parse(std::string_view text, Number& value) {
@@ -69,6 +63,11 @@ std::string take_quoted(const Line& line, std::string_view& rest) {
 }
 
 }  // namespace
+
+bool looks_like_row(std::string_view text) {
+  if (std::string_view("+-.\"").find(text.front()) != std::string_view::npos) text.remove_prefix(1);
+  return !text.empty() && is_digit(text.front());
+}
 
 std::string shown_path(const LogFile& log) {
   std::string out;  // one character at a time, because printable() truncates long text

@@ -32,6 +32,10 @@ struct Line {
 
 std::vector<Line> lines_of(const LogFile& log);
 
+/// Whether a line begins with a digit, or with a sign or a quote before it, which indicates a damaged row
+/// rather than prose.
+bool looks_like_row(std::string_view text);
+
 /// Returns the rows of a table: consecutive lines that begin with a digit. Other text may come before and
 /// after them, but not between: a damaged row must not be missed. Rejects a log without rows of `what`.
 std::vector<Line> rows_of(const LogFile& log, const std::vector<Line>& lines, std::string_view what);

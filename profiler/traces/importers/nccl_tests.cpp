@@ -1,6 +1,7 @@
 // Output of nccl-tests, as text and as JSON (-J), and of rccl-tests as CSV: the collective from the program's
-// name, the number of workers from the listed ranks, the out-of-place time. Sizes of reduce_scatter and
-// all_gather are totals, as in our files. A log may hold the tables of several runs.
+// name, the number of workers from the listed ranks, the out-of-place time, or the in-place time where the
+// former is far longer. Sizes of reduce_scatter and all_gather are totals, as in our files. A log may hold
+// the tables of several runs.
 
 #include <algorithm>
 #include <array>
@@ -48,10 +49,50 @@ std::optional<core::CollectiveKind> collective_in(std::string_view text) {
 
 /// `# size count type redop root time algbw busbw #wrong time algbw busbw #wrong`, sometimes with more
 /// columns.
-bool is_header(std::string_view line) {
-  const std::vector<std::string_view> words = words_of(line);
-  return words.size() > 4 && words[0] == "#" && words[1] == "size" && words[2] == "count" &&
-         words[3] == "type";
+struct Header {
+  std::string_view prefix;  ///< what a launcher or a collector of logs put before the line
+  std::vector<std::string_view> names;
+};
+
+/// Markdown takes a `#` at the start of a line for a heading and loses it.
+std::optional<Header> header_in(std::string_view line) {
+  if (line.find("size") == std::string_view::npos) return std::nullopt;
+  std::vector<std::string_view> words = words_of(line);
+  constexpr std::array<std::string_view, 3> kFirst = {"size", "count", "type"};
+  const auto first = std::search(words.begin(), words.end(), kFirst.begin(), kFirst.end());
+  const bool is_certain = words.front() == "#" || std::find(first, words.end(), "busbw") != words.end();
+  if (first == words.end() || words.end() - first < 4 || !is_certain) return std::nullopt;
+  std::string_view prefix = trimmed(line.substr(0, static_cast<std::size_t>(first->data() - line.data())));
+  if (prefix.ends_with('#')) prefix = trimmed(prefix.substr(0, prefix.size() - 1));
+  return Header{.prefix = prefix, .names = {first, words.end()}};
+}
+
+bool is_header(std::string_view line) { return header_in(line).has_value(); }
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+/// Returns what follows a prefix of the same form, in which other digits, such as those of a time or a rank,
+/// and other numbers of blanks may stand; nothing if the line does not begin so.
+std::optional<std::string_view> after_prefix(std::string_view line, std::string_view prefix) {
+  while (!prefix.empty()) {
+    const char wanted = prefix.front();
+    const auto take = [&](bool (*is_alike)(char)) {
+      if (line.empty() || !is_alike(line.front())) return false;
+      for (std::string_view* each : {&line, &prefix})
+        each->remove_prefix(
+            static_cast<std::size_t>(std::find_if_not(each->begin(), each->end(), is_alike) - each->begin()));
+      return true;
+    };
+    if (is_digit(wanted) || is_blank(wanted)) {
+      if (!take(is_digit(wanted) ? is_digit : is_blank)) return std::nullopt;
+      continue;
+    }
+    if (!line.starts_with(wanted)) return std::nullopt;
+    line.remove_prefix(1);
+    prefix.remove_prefix(1);
+  }
+  return line;
 }
 
 bool is_json(std::string_view text) {
@@ -59,45 +100,90 @@ bool is_json(std::string_view text) {
   return start != std::string_view::npos && text[start] == '{';
 }
 
-/// The positions of the out-of-place columns in a row.
+/// What a row says out of place or in place.
+struct Timed {
+  std::string_view us;
+  std::string_view bus_bandwidth;
+  std::string_view errors;
+};
+
+/// The columns of a table.
 class Columns {
  public:
-  explicit Columns(const Line& header) {
-    names_ = words_of(header.text);
-    names_.erase(names_.begin());
-    const auto timed = std::find_if(names_.begin(), names_.end(), [](std::string_view name) {
-      return name == "time" || name == "cputime";
-    });
-    time_ = static_cast<std::size_t>(timed - names_.begin());
-    const std::size_t kNeeded = time_ + 4;
-    if (names_.size() < kNeeded || names_[time_ + 2] != "busbw")
+  Columns(const Line& header, std::string_view prefix)
+      : names_(header_in(header.text)->names), prefix_(prefix) {
+    time_ = next_time(0);
+    if (names_.size() < time_ + kTimed || names_[time_ + 2] != "busbw")
       header.expected("columns time, algbw, busbw and errors");
+    in_place_ = next_time(time_ + kTimed);
   }
 
-  std::vector<std::string_view> read(const Line& row) const {
-    std::vector<std::string_view> words = words_of(row.text);
-    const bool dated = names_.back() == "timestamp" && words.size() == names_.size() + 1;  // date and time
-    if (words.size() != names_.size() && !dated)
-      row.expected_but(fmt::format("{} columns", names_.size()), fmt::to_string(words.size()));
-    return words;
+  /// The words of a row, if they are as many as the columns.
+  std::optional<std::vector<std::string_view>> read(const Line& row) const {
+    std::vector<std::string_view> words = words_without_prefix(row.text);
+    if (!is_complete(words)) words = words_of(row.text);
+    return is_complete(words) ? std::optional(words) : std::nullopt;
   }
 
-  std::size_t time() const { return time_; }
+  [[noreturn]] void refuse_row(const Line& row) const {
+    row.expected_but(fmt::format("{} columns", names_.size()), fmt::to_string(words_of(row.text).size()));
+  }
 
-  /// Refuses wrong elements. Before 2022 the column held the largest rounding error instead of their number.
-  void check_errors(const Line& row, std::string_view text) const {
+  Timed out_of_place(const std::vector<std::string_view>& words) const { return timed(words, time_); }
+  std::optional<Timed> in_place(const std::vector<std::string_view>& words) const {
+    return in_place_ + kTimed <= names_.size() ? std::optional(timed(words, in_place_)) : std::nullopt;
+  }
+
+  /// Before 2022 the column held the largest rounding error instead of the number of wrong elements.
+  bool is_wrong(const Line& row, std::string_view errors) const {
     constexpr double kMaxRounding = 0.01;  // nccl-tests counted more than this as wrong, for half precision
-    if (text == "N/A") return;
-    if (names_[time_ + 3] == "error")
-      number(row, text, "a rounding error", 0, kMaxRounding);
-    else if (text != "0" && text != "0e+00")
-      row.expected("0 wrong elements", text);
+    constexpr double kMost = 1e18;
+    if (errors == "N/A") return false;
+    if (names_[time_ + 3] == "error") return number(row, errors, "a rounding error", 0, kMost) > kMaxRounding;
+    const double count = number(row, errors, "a number of wrong elements", 0, kMost);
+    if (count > 0 && count < 1) row.expected("a number of wrong elements", errors);
+    return count > 0;
   }
 
  private:
+  static constexpr std::size_t kTimed = 4;  ///< columns of a Timed, with algbw
+
+  std::size_t next_time(std::size_t from) const {
+    const auto is_time = [](std::string_view name) { return name == "time" || name == "cputime"; };
+    const auto start = names_.begin() + static_cast<std::ptrdiff_t>(std::min(from, names_.size()));
+    return static_cast<std::size_t>(std::find_if(start, names_.end(), is_time) - names_.begin());
+  }
+
+  bool is_complete(const std::vector<std::string_view>& words) const {
+    const bool is_dated = names_.back() == "timestamp" && words.size() == names_.size() + 1;  // date and time
+    return words.size() == names_.size() || is_dated;
+  }
+
+  /// A row is written in parts, and a launcher may put its prefix before each of them. One that may be a part
+  /// of a number is not looked for.
+  std::vector<std::string_view> words_without_prefix(std::string_view row) const {
+    if (prefix_.find_first_not_of("0123456789.+-e") == std::string_view::npos) return words_of(row);
+    std::vector<std::string_view> words;
+    for (const std::string_view part : split(row, prefix_))
+      for (const std::string_view word : words_of(part)) words.push_back(word);
+    return words;
+  }
+
+  static Timed timed(const std::vector<std::string_view>& words, std::size_t at) {
+    return {.us = words[at], .bus_bandwidth = words[at + 2], .errors = words[at + 3]};
+  }
+
   std::vector<std::string_view> names_;
+  std::string_view prefix_;
   std::size_t time_ = 0;
+  std::size_t in_place_ = 0;
 };
+
+constexpr std::string_view kRowsWanted = "rows of more than 0 bytes without wrong elements";
+
+std::string wrong_row(std::string_view where, std::string_view errors) {
+  return fmt::format("{}: the sums were wrong (errors: {}), so this row is left out", where, errors);
+}
 
 /// What a log says, and where: FILE:LINE or `FILE: /pointer`.
 template <typename Value>
@@ -121,10 +207,11 @@ Told<std::int64_t> ranks_listed(const std::vector<Line>& lines) {
   Told<std::int64_t> out;
   std::optional<std::string_view> first_group;
   for (const Line& line : lines) {
-    const std::vector<std::string_view> words = words_of(line.text);
+    std::vector<std::string_view> words = words_of(line.text);
+    if (!words.empty() && words.front() == "#") words.erase(words.begin());
     constexpr std::size_t kMin = 5;
-    if (words.size() < kMin || words[0] != "#" || words[1] != "Rank") continue;
-    const std::string_view group = words[3] == "Group" ? words[4] : std::string_view();
+    if (words.size() < kMin || words[0] != "Rank" || (words[2] != "Pid" && words[4] != "Pid")) continue;
+    const std::string_view group = words[2] == "Group" ? words[3] : std::string_view();
     if (!first_group) first_group = group;
     if (group != *first_group) continue;
     ++out.value;
@@ -134,7 +221,10 @@ Told<std::int64_t> ranks_listed(const std::vector<Line>& lines) {
 }
 
 std::int64_t workers_of(const LogFile& log, const Told<std::int64_t>& listed, const ImportOptions& options) {
-  if (listed.value == 0) return workers_told(log, options, "");
+  if (listed.value == 0)
+    return workers_told(log, options, "",
+                        "neither, nor lines of devices (the number of processes, as after mpirun -np, says "
+                        "nothing of the GPUs of each)");
   if (options.workers != 0 && options.workers != listed.value)
     refuse_told(listed.where, fmt::format("{} ranks, as --workers says", options.workers),
                 fmt::to_string(listed.value));
@@ -194,35 +284,121 @@ ToldCollective collective_above(const std::vector<Line>& lines) {
   return {};
 }
 
+/// A log without what was put before its lines.
+struct TextLog {
+  std::vector<Line> lines;
+  std::string_view prefix;              ///< of the header
+  std::vector<std::int64_t> of_others;  ///< numbers of lines that have another prefix of that form
+};
+
+std::string_view prefix_of(const std::vector<Line>& lines) {
+  std::optional<std::string_view> out;
+  for (const Line& line : lines) {
+    const std::optional<Header> header = header_in(line.text);
+    if (!header) continue;
+    if (!out) out = header->prefix;
+    if (after_prefix(header->prefix, *out) != "")
+      line.expected_but(fmt::format("the header of a table after '{}', as above", core::printable(*out)),
+                        fmt::format("one after '{}'", core::printable(header->prefix)));
+  }
+  return out.value_or("");
+}
+
 /// NCCL's own log may come between the lines of a table.
-std::vector<Line> lines_without_log(const LogFile& log) {
-  std::vector<Line> lines = lines_of(log);
-  std::erase_if(lines, [](const Line& line) {
-    return line.text.find(" NCCL INFO ") != std::string_view::npos ||
+TextLog text_log(const LogFile& log) {
+  TextLog out = {.lines = lines_of(log), .prefix = {}, .of_others = {}};
+  out.prefix = prefix_of(out.lines);
+  for (Line& line : out.lines) {
+    const std::optional<std::string_view> rest = after_prefix(line.text, out.prefix);
+    if (!rest) continue;
+    if (!line.text.starts_with(out.prefix)) out.of_others.push_back(line.number);
+    line.text = trimmed(*rest);
+  }
+  std::erase_if(out.lines, [](const Line& line) {
+    return line.text.empty() || line.text.find(" NCCL INFO ") != std::string_view::npos ||
            line.text.find(" NCCL WARN ") != std::string_view::npos;
+  });
+  return out;
+}
+
+/// Other processes may write between the rows of a table.
+std::vector<Line> without_others(std::vector<Line> lines, const TextLog& log) {
+  std::erase_if(lines, [&](const Line& line) {
+    return !looks_like_row(line.text) &&
+           std::binary_search(log.of_others.begin(), log.of_others.end(), line.number);
   });
   return lines;
 }
 
-void read_rows(Series& out, const Line& header, const std::vector<Line>& rows) {
-  const Columns columns(header);
+/// nccl-tests' last lines are missing where a job was killed.
+bool is_finished(const std::vector<Line>& lines) {
+  return std::ranges::any_of(lines, [](const Line& line) {
+    return line.text.find("Out of bounds values") != std::string_view::npos ||
+           line.text.find("Avg bus bandwidth") != std::string_view::npos;
+  });
+}
+
+/// An out-of-place time that is so many times the in-place time holds something else, most often first
+/// iterations. In 32 published logs 2 of 667 rows differ so much in the other direction, which is noise, and
+/// 11 in this one, 7 of them by more than a factor of 2.
+constexpr double kMaxOverInPlace = 1.3;
+
+void check_bandwidth(const Series& series, const Line& row, std::string_view text,
+                     const std::pair<double, double>& point) {
+  const double expected = bus_bandwidth(series.collective, series.workers, point);
+  if (!agrees(number(row, text, "a bus bandwidth in GB/s", 0, core::kMaxTimeUs), expected))
+    row.expected(fmt::format("a bus bandwidth of {:.2f} GB/s of {} on {} workers", expected,
+                             name(series.collective), series.workers),
+                 text);
+}
+
+/// Whether the last point has a time that is far longer than in place.
+bool is_cold(const Series& series, double in_place_us) {
+  return in_place_us > 0 && series.points.back().second > kMaxOverInPlace * in_place_us;
+}
+
+void take_in_place(Series& out, double us) {
+  out.points.back().second = us;
+  ++out.in_place_rows;
+}
+
+void read_in_place(Series& out, const Line& row, const Columns& columns,
+                   const std::vector<std::string_view>& words) {
+  const std::optional<Timed> in_place = columns.in_place(words);
+  if (!in_place || in_place->us == "N/A" || columns.is_wrong(row, in_place->errors)) return;
+  const double us = number(row, in_place->us, "a time", 0, core::kMaxTimeUs);
+  if (!is_cold(out, us)) return;
+  check_bandwidth(out, row, in_place->bus_bandwidth, {out.points.back().first, us});
+  take_in_place(out, us);
+}
+
+void read_rows(Series& out, const Line& header, const std::vector<Line>& rows, std::string_view prefix,
+               bool is_finished) {
+  const Columns columns(header, prefix);
   for (const Line& row : rows) {
-    const std::vector<std::string_view> words = columns.read(row);
-    const std::size_t time = columns.time();
-    if (words[0] == "0") continue;  // less than an element for each worker: nothing was sent
-    add_point(out.points, row, words[0], words[time], 1);
-    const double expected = bus_bandwidth(out.collective, out.workers, out.points.back());
-    if (!agrees(number(row, words[time + 2], "a bus bandwidth in GB/s", 0, core::kMaxTimeUs), expected))
-      row.expected(fmt::format("a bus bandwidth of {:.2f} GB/s of {} on {} workers", expected,
-                               name(out.collective), out.workers),
-                   words[time + 2]);
-    columns.check_errors(row, words[time + 3]);
+    const auto words = columns.read(row);
+    if (!words && !is_finished && row.number == rows.back().number) {
+      out.warnings.push_back(
+          fmt::format("{}: the log ends in the middle of this row, which is left out", place_of(row)));
+      break;
+    }
+    if (!words) columns.refuse_row(row);
+    if (words->front() == "0") continue;  // less than an element for each worker: nothing was sent
+    const Timed timed = columns.out_of_place(*words);
+    if (columns.is_wrong(row, timed.errors)) {
+      out.warnings.push_back(wrong_row(place_of(row), timed.errors));
+      continue;
+    }
+    add_point(out.points, row, words->front(), timed.us, 1);
+    check_bandwidth(out, row, timed.bus_bandwidth, out.points.back());
+    read_in_place(out, row, columns, *words);
   }
-  if (out.points.empty()) header.expected_but("rows of more than 0 bytes under the header", "none");
+  if (out.points.empty()) header.expected_but(fmt::format("{} under the header", kRowsWanted), "none");
 }
 
 std::vector<Series> read_text(const LogFile& log, const ImportOptions& options) {
-  const std::vector<Line> lines = lines_without_log(log);
+  const TextLog text = text_log(log);
+  const std::vector<Line>& lines = text.lines;
   const auto next_header = [&](std::vector<Line>::const_iterator from) {
     return std::find_if(from, lines.end(), [](const Line& line) { return is_header(line.text); });
   };
@@ -233,7 +409,8 @@ std::vector<Series> read_text(const LogFile& log, const ImportOptions& options) 
   std::vector<Series> out;
   for (auto above = lines.begin(); header != lines.end();) {
     const auto next = next_header(header + 1);
-    const std::vector<Line> rows = rows_of(log, {header + 1, next}, "nccl-tests");
+    const std::vector<Line> below = without_others({header + 1, next}, text);
+    const std::vector<Line> rows = rows_of(log, below, "nccl-tests");
     const std::vector<Line> before = is_only ? lines : std::vector<Line>(above, header);
     const ToldCollective told = is_only ? collective_in_text(lines, rows) : collective_above(before);
     const std::optional<core::CollectiveKind> given = given_collective(options);
@@ -245,7 +422,7 @@ std::vector<Series> read_text(const LogFile& log, const ImportOptions& options) 
       out.push_back({.path = log.path,
                      .collective = collective_of(log, told, options),
                      .workers = workers_of(log, ranks_listed(before), options)});
-      read_rows(out.back(), *header, rows);
+      read_rows(out.back(), *header, rows, text.prefix, is_finished({header + 1, next}));
     }
     above = std::find_if(header, next, [&](const Line& line) { return line.number > rows.back().number; });
     header = next;
@@ -276,23 +453,40 @@ std::int64_t ranks_in(const core::Field& file) {
   return ranks * gpus;
 }
 
-void add_result(Series& out, const core::Field& result) {
+bool is_wrong(const core::Field& timed) {
+  const auto wrong = timed.find("nwrong");
+  return wrong && wrong->is_number() && wrong->number(0, 1e18) != 0;
+}
+
+std::string_view time_key(const core::Field& timed) { return timed.has("cpu_time") ? "cpu_time" : "time"; }
+
+/// The time of one result, out of place or in place, with its bandwidth checked.
+double time_in(const core::Field& timed, const Series& series, double bytes) {
   constexpr double kMinUs = 1e-6;
+  const double us = timed.at(time_key(timed)).number(kMinUs, core::kMaxTimeUs);
+  const double expected = bus_bandwidth(series.collective, series.workers, {bytes, us});
+  const core::Field bandwidth = timed.at("bus_bw");
+  if (!agrees(bandwidth.number(0, core::kMaxTimeUs), expected))
+    bandwidth.expected(fmt::format("a bus bandwidth of {:.2f} GB/s of {} on {} workers", expected,
+                                   name(series.collective), series.workers));
+  return us;
+}
+
+void add_result(Series& out, const core::Field& result) {
   const core::Field size = result.at("size");
   const auto bytes = static_cast<double>(size.integer(0, core::kMaxBytes));
   if (bytes == 0) return;  // less than an element for each worker: nothing was sent
   if (!out.points.empty() && bytes <= out.points.back().first)
     size.expected(fmt::format("more bytes than in the result before, {}", out.points.back().first));
   const core::Field timed = result.at("out_of_place");
-  const core::Field time = timed.at(timed.has("cpu_time") ? "cpu_time" : "time");
-  out.points.emplace_back(bytes, time.number(kMinUs, core::kMaxTimeUs));
-  const double expected = bus_bandwidth(out.collective, out.workers, out.points.back());
-  const core::Field bandwidth = timed.at("bus_bw");
-  if (!agrees(bandwidth.number(0, core::kMaxTimeUs), expected))
-    bandwidth.expected(fmt::format("a bus bandwidth of {:.2f} GB/s of {} on {} workers", expected,
-                                   name(out.collective), out.workers));
-  if (const auto wrong = timed.find("nwrong"); wrong && wrong->is_number() && wrong->number(0, 1e18) != 0)
-    wrong->expected("0 wrong elements");
+  if (is_wrong(timed))
+    return out.warnings.push_back(
+        wrong_row(place_of(timed), fmt::to_string(timed.at("nwrong").number(0, 1e18))));
+  out.points.emplace_back(bytes, time_in(timed, out, bytes));
+  const auto in_place = result.find("in_place");
+  const auto us = in_place ? in_place->find(time_key(*in_place)) : std::nullopt;
+  if (us && us->is_number() && is_cold(out, us->number(0, core::kMaxTimeUs)) && !is_wrong(*in_place))
+    take_in_place(out, time_in(*in_place, out, bytes));
 }
 
 Series read_json(const LogFile& log, const ImportOptions& options) {
@@ -306,7 +500,7 @@ Series read_json(const LogFile& log, const ImportOptions& options) {
       .workers = workers_of(
           log, {.value = ranks_in(file), .where = place_of(file.at("config").at("devices"))}, options)};
   for (const core::Field& result : file.at("results").non_empty_items()) add_result(out, result);
-  if (out.points.empty()) file.at("results").expected("results of more than 0 bytes");
+  if (out.points.empty()) file.at("results").expected(kRowsWanted, "none");
   return out;
 }
 
@@ -329,21 +523,33 @@ std::vector<Series> read_rccl_csv(const LogFile& log, const ImportOptions& optio
   std::vector<Series> out;
   for (const CsvRow& row : read_csv(log, is_csv_header, "an rccl-tests table").rows) {
     const std::optional<core::CollectiveKind> kind = collective_named(row.fields[1]);
-    if (!kind || (given && *given != *kind) || row.fields[3] == "0" || row.fields[6] != "0") continue;
+    if (!kind || (given && *given != *kind) || row.fields[3] == "0") continue;
     const std::int64_t workers = integer(row.line, row.fields[2], "a number of GPUs", 1, core::kMaxWorkers);
     if (options.workers != 0 && options.workers != workers)
       row.line.expected(fmt::format("{} GPUs, as --workers says", options.workers), row.fields[2]);
+    const bool is_wrong = row.fields[10] != "N/A" &&
+                          number(row.line, row.fields[10], "a number of wrong elements", 0, 1e18) > 0;
+    if (row.fields[6] != "0") {
+      const bool is_of_last = !out.empty() && !out.back().points.empty() && out.back().collective == *kind &&
+                              out.back().workers == workers &&
+                              row.fields[3] == fmt::format("{:.0f}", out.back().points.back().first);
+      if (!is_of_last || is_wrong) continue;
+      const double us = number(row.line, row.fields[7], "a time", 0, core::kMaxTimeUs);
+      if (!is_cold(out.back(), us)) continue;
+      check_bandwidth(out.back(), row.line, row.fields[9], {out.back().points.back().first, us});
+      take_in_place(out.back(), us);
+      continue;
+    }
     if (out.empty() || out.back().collective != *kind || out.back().workers != workers)
       out.push_back({.path = log.path, .collective = *kind, .workers = workers});
+    if (is_wrong) {
+      out.back().warnings.push_back(wrong_row(place_of(row.line), row.fields[10]));
+      continue;
+    }
     add_point(out.back().points, row.line, row.fields[3], row.fields[7], 1);
-    const double expected = bus_bandwidth(*kind, workers, out.back().points.back());
-    if (!agrees(number(row.line, row.fields[9], "a bus bandwidth in GB/s", 0, core::kMaxTimeUs), expected))
-      row.line.expected(
-          fmt::format("a bus bandwidth of {:.2f} GB/s of {} on {} workers", expected, name(*kind), workers),
-          row.fields[9]);
-    if (row.fields[10] != "0" && row.fields[10] != "N/A")
-      row.line.expected("0 wrong elements", row.fields[10]);
+    check_bandwidth(out.back(), row.line, row.fields[9], out.back().points.back());
   }
+  std::erase_if(out, [](const Series& series) { return series.points.empty(); });
   if (out.empty()) refuse(log, "out-of-place rows of AllReduce, ReduceScatter or AllGather", "none");
   return out;
 }

@@ -61,7 +61,8 @@ std::string assumptions(const ImportOptions& options) {
       options.forward_ratio, options.batch_size);
 }
 
-std::int64_t workers_told(const LogFile& log, const ImportOptions& options, std::string_view prefix) {
+std::int64_t workers_told(const LogFile& log, const ImportOptions& options, std::string_view prefix,
+                          std::string_view neither) {
   if (options.workers > 0) return options.workers;
   const std::string name = stem(log);
   const std::vector<std::string_view> numbers = numbers_in(name, prefix);
@@ -70,7 +71,7 @@ std::int64_t workers_told(const LogFile& log, const ImportOptions& options, std:
       core::kMaxWorkers, prefix.empty() ? "" : " after ", prefix);
   constexpr std::size_t kMaxDigits = 7;
   if (numbers.size() != 1 || numbers.front().size() > kMaxDigits)
-    refuse(log, what, numbers.empty() ? "neither" : "a name without such a number");
+    refuse(log, what, numbers.empty() ? neither : "a name without such a number");
   std::int64_t workers = 0;
   for (const char digit : numbers.front()) workers = 10 * workers + (digit - '0');
   if (workers < 1 || workers > core::kMaxWorkers) refuse(log, what, numbers.front());

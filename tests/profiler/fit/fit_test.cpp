@@ -276,6 +276,31 @@ TEST_CASE("fit: the network holds the link, what was measured and, where asked f
   CHECK_FALSE(fit(rings({4}), {.name = "n"}).network.link.has_value());
 }
 
+TEST_CASE("fit: a prediction from few numbers of workers has a range, also where they agree exactly") {
+  const Report report = fit(rings({2, 4}), {.name = "n", .predict = {8}});
+  REQUIRE(report.predictions.size() == 1);
+  for (const PredictedTime& time : report.predictions.front().times) {
+    REQUIRE(time.between_us.has_value());
+    CHECK(time.between_us->first ==
+          doctest::Approx(time.us * std::pow(0.7, std::sqrt(1.0 / 3))).epsilon(1e-3));
+    CHECK(time.between_us->second ==
+          doctest::Approx(time.us * std::pow(1.6, std::sqrt(1.0 / 3))).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("fit: where a curve falls with size, a prediction warns and its range holds the longer time") {
+  traces::Measurements all = {.source = "by hand", .series = {}};
+  all.series.push_back({.path = "x.log",
+                        .workers = 8,
+                        .points = {{4096, 40}, {65536, 90}, {262144, 900}, {1 << 20, 150}, {1 << 24, 1500}}});
+  const Report report = fit(all, {.name = "n", .predict = {16}});
+  for (const PredictedTime& time : report.predictions.front().times)
+    if (time.bytes == 262144) CHECK(time.between_us->second > 900);
+  CHECK(std::ranges::any_of(report.warnings, [](const std::string& warning) {
+    return warning.starts_with("all_reduce on 16 workers: from 65536 to 1048576 bytes the curves");
+  }));
+}
+
 TEST_CASE("fit: two numbers of workers do not tell by which algorithm, so their link predicts no third one") {
   // A chain, whose times on 4 and 8 workers are nearly those of recursive doubling.
   traces::Measurements all = {.source = "by hand", .series = {}};

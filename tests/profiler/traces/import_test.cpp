@@ -117,13 +117,13 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 ImportOptions with_batch(std::int64_t batch_size = 64) { return {.batch_size = batch_size}; }
 
 core::Profile profile_of(const std::vector<LogFile>& logs, const ImportOptions& options) {
-  return std::get<core::Profile>(import_logs(logs, options));
+  return std::get<core::Profile>(import_logs(logs, options).value);
 }
 core::Profile profile_of(const std::string& text, const ImportOptions& options = with_batch()) {
   return profile_of(std::vector<LogFile>{{"logs/x.log", text}}, options);
 }
 core::Network network_of(const std::vector<LogFile>& logs, const ImportOptions& options = {}) {
-  return std::get<core::Network>(import_logs(logs, options));
+  return std::get<core::Network>(import_logs(logs, options).value);
 }
 
 void check_refused(const std::vector<LogFile>& logs, const std::string& message,
@@ -373,9 +373,9 @@ TEST_CASE("osu: the number of workers comes from a column, an option or the file
       {{"a9999999.log", kOsu4}},
       "a9999999.log: /: expected the number of workers, 1 to 1000000, as --workers N or as the one number "
       "in the file's name, got 9999999");
-  check_refused(
-      {{"a4.log", kOsu4}, {"b4.log", kOsu4}},
-      "b4.log: /: expected one table for each number of workers, got a second one for 4, after a4.log");
+  check_refused({{"a4.log", kOsu4}, {"b4.log", kOsu4}},
+                "b4.log: /: expected one table of all_reduce for each number of workers: keep one of the "
+                "tables, got a second one for 4, after a4.log");
 }
 
 TEST_CASE("osu: full reports, disguises, and a single size without a fit") {

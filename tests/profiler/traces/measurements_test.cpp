@@ -1,5 +1,6 @@
 // Measured collectives: tables written by people, and the output of nccl-tests.
 
+#include <functional>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -51,6 +52,9 @@ const std::string kJson =
     R"({"size":2097152,"out_of_place":{"time":104.857600,"alg_bw":20.000000,"bus_bw":10.000000,"nwrong":null}}],)"
     R"("out_of_bounds":{"count":0,"okay":"true"}})";
 
+using Texts = std::vector<std::string>;
+using Points = std::vector<std::pair<double, double>>;
+
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
@@ -68,7 +72,6 @@ void check_refused(const std::string& text, const std::string& message, const Im
 }
 
 TEST_CASE("curves of traces: continued by a line to one byte and beyond the largest size") {
-  using Points = std::vector<std::pair<double, double>>;
   // 20 us + 1 us per 1000 bytes
   const Points exact = continued({{10'000, 30}, {20'000, 40}, {40'000, 60}});
   REQUIRE(exact.size() == 5);
@@ -111,7 +114,7 @@ TEST_CASE("csv: what a table leaves out, options or the file's name say") {
   CHECK(series_of("bytes,us\n1,1\n", {.workers = 3, .collective = "all_gather"})[0].collective ==
         core::CollectiveKind::all_gather);
   const Imported imported = import_logs({{"run8.csv", "bytes,us\n1024,10\n2048,11\n"}}, {});
-  CHECK(std::get<core::Network>(imported).measured[0].workers == 8);
+  CHECK(std::get<core::Network>(imported.value).measured[0].workers == 8);
 }
 
 TEST_CASE("csv: a table that is wrong is refused with its line") {
@@ -151,14 +154,12 @@ TEST_CASE("nccl-tests: what it prints, with text before and after, and line ends
 TEST_CASE("nccl-tests: what it prints is refused with its line where it is wrong") {
   check_refused(replaced(kText, "    33554432       8388608", "# so far\n    33554432       8388608"),
                 "x.log:16: expected a row of nccl-tests, as there are more below, got '# so far'");
-  check_refused(
-      kText + kText,
-      "x.log: /: expected one table for each number of workers, got a second one for 4, after x.log");
+  check_refused(kText + kText,
+                "x.log: /: expected one table of all_reduce for each number of workers: keep one of the "
+                "tables, got a second one for 4, after x.log");
   check_refused(replaced(kText, "319.5  105.02", "319.5"), "x.log:16: expected 13 columns, got 12");
   check_refused(replaced(kText, "319.5", "319,5"),
                 "x.log:16: expected a time, a number from 1e-06 to 1000000000000, got '319,5'");
-  check_refused(replaced(kText, "157.53    N/A", "157.53      7"),
-                "x.log:16: expected 0 wrong elements, got '7'");
   check_refused(replaced(kText, "#  Rank  3 Group  0", "#  Rank  3 Group  1"),
                 "x.log:14: expected a bus bandwidth of 95.76 GB/s of all_reduce on 3 workers, got '107.73'");
   check_refused(kText, "x.log:9: expected 8 ranks, as --workers says, got 4", {.workers = 8});
@@ -171,6 +172,116 @@ TEST_CASE("nccl-tests: what it prints is refused with its line where it is wrong
   check_refused(nameless,
                 "x.log:14: expected a bus bandwidth of 53.87 GB/s of all_gather on 4 workers, got '107.73'",
                 {.collective = "all_gather"});
+}
+
+TEST_CASE("nccl-tests: a row with wrong sums is left out, with its place") {
+  const Series found = series_of(replaced(kText, "157.53    N/A", "157.53      7"))[0];
+  CHECK(found.points == Points{{8388608, 116.8}, {16777216, 181.6}});
+  CHECK(curve_warnings({found}) ==
+        Texts{"logs/x.log:16: the sums were wrong (errors: 7), so this row is left out"});
+  std::string none = kText;
+  for (const char* errors : {"107.73      ", "138.58      "})
+    none = replaced(none, std::string(errors) + "0", std::string(errors) + "9");
+  check_refused(
+      replaced(none, "157.53    N/A", "157.53      7"),
+      "x.log:12: expected rows of more than 0 bytes without wrong elements under the header, got none");
+}
+
+TEST_CASE("nccl-tests: the row in the middle of which the log of a killed job ends is left out") {
+  const std::string cut = kText.substr(0, kText.find("319.5"));
+  for (const std::string& text : {cut, cut + "slurmstepd: error: *** STEP CANCELLED ***\n",
+                                  cut + "\nsrun: error: host: task 0: Killed\n"}) {
+    const Series found = series_of(text)[0];
+    CHECK(found.points == Points{{8388608, 116.8}, {16777216, 181.6}});
+    CHECK(found.warnings ==
+          Texts{"logs/x.log:16: the log ends in the middle of this row, which is left out"});
+  }
+  check_refused(replaced(cut, "181.6", ""), "x.log:15: expected 13 columns, got 12");
+  check_refused(
+      kText.substr(0, kText.find("116.8")),
+      "x.log:12: expected rows of more than 0 bytes without wrong elements under the header, got none");
+}
+
+TEST_CASE("nccl-tests: an out-of-place time far above the in-place time is replaced by it") {
+  const std::string cold = replaced(kText, "116.8   71.82  107.73", "350.4   23.94   35.91");
+  const std::vector<Series> found = series_of(cold);
+  CHECK(found[0].points.front() == std::pair<double, double>{8388608, 116.0});
+  CHECK(curve_warnings(found) ==
+        Texts{"logs/x.log, all_reduce on 4 workers: the in-place time is taken for a row, whose out-of-place "
+              "time is far longer, as if it held first iterations"});
+  CHECK(network_of({.source = "s", .series = found}, "n").origin.source ==
+        "s: x.log (4 workers, in-place time of a row)");
+  // 1.29 times the in-place time, and sums that were wrong in place
+  CHECK(
+      series_of(replaced(kText, "116.8   71.82  107.73", "149.6   56.07   84.11"))[0].points.front().second ==
+      149.6);
+  CHECK(series_of(replaced(cold, "108.47      0", "108.47      2"))[0].points.front().second == 350.4);
+  check_refused(replaced(cold, "108.47", "118.47"),
+                "x.log:14: expected a bus bandwidth of 108.47 GB/s of all_reduce on 4 workers, got '118.47'");
+}
+
+/// The text with what `prefix` says of each line number before its lines.
+std::string prefixed(const std::string& text, const std::function<std::string(int line)>& prefix) {
+  std::string out;
+  int line = 0;
+  for (std::size_t at = 0; at < text.size(); ++line) {
+    const std::size_t end = text.find('\n', at) + 1;
+    out += prefix(line) + text.substr(at, end - at);
+    at = end;
+  }
+  return out;
+}
+
+TEST_CASE("nccl-tests: what launchers and collectors of logs put before each line") {
+  const Points expected = series_of(kText)[0].points;
+  for (const char* prefix : {"0: ", " 0: ", "[0] ", "[host:1,0]<stdout>:", "[prterun-host-1@1,0]<stdout>: ",
+                             "[1,mpirank:0,algo-1]<stdout>:", "host-1: ", "test-0-1  | ", "> ", "+"}) {
+    CAPTURE(prefix);
+    const Series found = series_of(prefixed(kText, [&](int) { return prefix; }))[0];
+    CHECK(found.points == expected);
+    CHECK(found.workers == 4);
+    CHECK(found.collective == core::CollectiveKind::all_reduce);
+  }
+  // zeros at the end of the fraction are not written
+  const auto time = [](int line) {
+    return "2024-07-19T10:22:0" + std::to_string(line % 10) + (line % 2 == 0 ? ".25Z " : ".1234567Z ");
+  };
+  CHECK(series_of(prefixed(kText, time))[0].points == expected);
+  std::string no_hash;
+  for (const char c : kText)
+    if (c != '#') no_hash += c;
+  CHECK(series_of(no_hash)[0].points == expected);
+}
+
+TEST_CASE("nccl-tests: prefixes within rows, and lines of other ranks between them") {
+  const std::string ranked = prefixed(kText, [](int) { return "[0] "; });
+  const Points expected = series_of(kText)[0].points;
+  CHECK(series_of(replaced(ranked, "-1    181.6", "-1[0]    181.6"))[0].points == expected);
+  const std::string row = "[0]     33554432";
+  CHECK(series_of(replaced(ranked, row, "[3] library loaded\n" + row))[0].points == expected);
+  check_refused(replaced(ranked, row, "[0] library loaded\n" + row),
+                "x.log:16: expected a row of nccl-tests, as there are more below, got 'library loaded'");
+  check_refused(replaced(ranked, "181.6 ", ""), "x.log:15: expected 13 columns, got 12");
+  check_refused(ranked + kText,
+                "x.log:30: expected the header of a table after '[0]', as above, got one after ''");
+}
+
+TEST_CASE("nccl-tests: what a log does not say, or says several times") {
+  std::string no_devices = kText;
+  for (int rank = 0; rank < 4; ++rank) no_devices = replaced(no_devices, "#  Rank  ", "#  rank  ");
+  check_refused(
+      no_devices,
+      "x.log: /: expected the number of workers, 1 to 1000000, as --workers N or as the one number in "
+      "the file's name, got neither, nor lines of devices (the number of processes, as after mpirun "
+      "-np, says nothing of the GPUs of each)");
+  const std::string alone =
+      "# all_gather_perf\n#  Rank  0 Group  0 Pid 1 on host device  0 [0x07] GPU\n"
+      "# size count type redop root time algbw busbw #wrong\n1024 128 float none -1 1.2 0.85 0.00 0\n";
+  check_refused(
+      alone + alone,
+      "x.log: /: expected one table of all_gather for each number of workers: keep one of the tables, "
+      "or, if this was one job, build nccl-tests with MPI=1, without which each process runs by "
+      "itself, got a second one for 1, after x.log");
 }
 
 TEST_CASE("nccl-tests: the tables of several runs in one log") {
@@ -216,7 +327,9 @@ TEST_CASE("nccl-tests: rows of no bytes, and lines of NCCL's own log between row
       series_of(replaced(replaced(kText, "     8388608", empty + empty + "     8388608"), row, log + row))[0]
           .points == series_of(kText)[0].points);
   const std::string only = kText.substr(0, kText.find("     8388608"));
-  check_refused(only + empty, "x.log:12: expected rows of more than 0 bytes under the header, got none");
+  check_refused(only + empty,
+                "x.log:12: expected rows of more than 0 bytes without wrong elements under the "
+                "header, got none");
   const std::string zero = R"({"size":0,"out_of_place":{"time":0.3,"bus_bw":0,"nwrong":0}},)";
   CHECK(series_of(replaced(kJson, R"({"size":1048576)", zero + zero + R"({"size":1048576)"))[0].points ==
         series_of(kJson)[0].points);
@@ -226,10 +339,12 @@ TEST_CASE("nccl-tests: rounding errors, as printed before they were counted") {
   std::string old = replaced(replaced(kText, "#wrong", "error"), "#wrong", "error");
   old = replaced(old, "107.73      0", "107.73  5e-07");
   CHECK(series_of(old)[0].points == series_of(kText)[0].points);
-  check_refused(replaced(old, "5e-07", "1e+00"),
-                "x.log:14: expected a rounding error, a number from 0 to 0.01, got '1e+00'");
+  const Series left = series_of(replaced(old, "5e-07", "1e+00"))[0];
+  CHECK(left.points.size() == 2);
+  CHECK(left.warnings ==
+        Texts{"logs/x.log:14: the sums were wrong (errors: 1e+00), so this row is left out"});
   check_refused(replaced(kText, "107.73      0", "107.73  5e-07"),
-                "x.log:14: expected 0 wrong elements, got '5e-07'");
+                "x.log:14: expected a number of wrong elements, got '5e-07'");
 }
 
 TEST_CASE("rccl-tests: the table that it writes as CSV") {
@@ -249,8 +364,12 @@ TEST_CASE("rccl-tests: the table that it writes as CSV") {
   check_refused(
       replaced(csv, "10.000000,\"0\"", "99.000000,\"0\""),
       "x.log:3: expected a bus bandwidth of 10.00 GB/s of reduce_scatter on 2 workers, got '99.000000'");
-  check_refused(replaced(csv, "10.000000,\"0\"", "10.000000,\"3\""),
-                "x.log:3: expected 0 wrong elements, got '3'");
+  const std::string cold = replaced(csv, "52.428800,20.000000,10.000000", "524.288000,2.000000,1.000000");
+  CHECK(series_of(cold)[0].points == Points{{1048576, 50}});
+  CHECK(series_of(cold)[0].in_place_rows == 1);
+  const std::vector<Series> left = series_of(replaced(csv, "10.000000,\"0\"", "10.000000,\"3\""));
+  REQUIRE(left.size() == 1);
+  CHECK(left[0].workers == 4);
   check_refused(csv, "x.log:3: expected 8 GPUs, as --workers says, got '2'", {.workers = 8});
   check_refused(csv,
                 "x.log: /: expected out-of-place rows of AllReduce, ReduceScatter or AllGather, got none",
@@ -271,8 +390,15 @@ TEST_CASE("nccl-tests: what -J writes") {
       replaced(kJson, "\"ngpus\":1", "\"ngpus\":2"),
       "x.log: /results/0/out_of_place/bus_bw: expected a bus bandwidth of 15.00 GB/s of reduce_scatter on 4 "
       "workers, got 10.0");
-  check_refused(replaced(kJson, "\"nwrong\":0.000000", "\"nwrong\":3.000000"),
-                "x.log: /results/0/out_of_place/nwrong: expected 0 wrong elements, got 3.0");
+  const Series left = series_of(replaced(kJson, "\"nwrong\":0.000000", "\"nwrong\":3.000000"))[0];
+  CHECK(left.points == Points{{2097152, 104.8576}});
+  CHECK(
+      left.warnings ==
+      Texts{"logs/x.log: /results/0/out_of_place: the sums were wrong (errors: 3), so this row is left out"});
+  const Series cold = series_of(replaced(kJson, R"({"time":52.428800,"alg_bw":20.000000,"bus_bw":10.000000)",
+                                         R"({"time":524.28800,"alg_bw":2.000000,"bus_bw":1.000000)"))[0];
+  CHECK(cold.points.front() == std::pair<double, double>{1048576, 50});
+  CHECK(cold.in_place_rows == 1);
   check_refused(kJson, "x.log: /config/devices: expected 8 ranks, as --workers says, got 2", {.workers = 8});
   check_refused(kJson, "x.log: /args/0: expected all_gather, got reduce_scatter",
                 {.collective = "all_gather"});
