@@ -54,6 +54,12 @@ Workload make_workload(const core::Profile& profile, double slowdown) {
   return workload;
 }
 
+std::size_t sharded_dimension(const core::ProfileTensor& tensor, bool of_experts, std::int64_t workers) {
+  const bool is_second =
+      of_experts && tensor.shape.size() > 1 && tensor.shape[0] < workers && tensor.shape[1] % workers == 0;
+  return is_second ? 1 : 0;
+}
+
 std::vector<std::int64_t> padding_before(const Workload& workload, std::int64_t parts) {
   constexpr double kMaxBytes = 0x1p53;
   const std::int64_t element_bytes = core::bytes_per_element(workload.profile->dtype);
@@ -61,7 +67,8 @@ std::vector<std::int64_t> padding_before(const Workload& workload, std::int64_t 
   out.reserve(workload.gradients.size() + 1);
   for (const Gradient& at : workload.gradients) {
     const core::ProfileTensor& tensor = workload.profile->layers[at.layer].tensors[at.tensor];
-    const std::int64_t rows = tensor.shape.empty() ? parts : tensor.shape.front();
+    const bool is_even = tensor.shape.empty() || sharded_dimension(tensor, workload.of_experts, parts) > 0;
+    const std::int64_t rows = is_even ? parts : tensor.shape.front();
     const std::int64_t missing = (parts - rows % parts) % parts;
     const std::int64_t row_bytes = tensor.elements / rows * element_bytes;
     const double all =

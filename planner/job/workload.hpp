@@ -38,6 +38,7 @@ struct Workload {
   std::vector<std::int64_t> bytes_before{0};  ///< sum over the first n gradients, n = 0 to their number
   sim::Time forward_total{};
   sim::Time backward_total{};
+  bool of_experts = false;  ///< whether all gradients are those of experts
 
   std::uint32_t gradient_count() const { return static_cast<std::uint32_t>(gradients.size()); }
   std::int64_t bytes() const { return bytes_before.back(); }
@@ -72,9 +73,13 @@ inline Payload payload_of_all(const Workload& workload) {
   return payload_between(workload, 0, workload.gradient_count());
 }
 
-/// The bytes that the first n gradients, n = 0 to their number, need in addition so that the first dimension
-/// of each tensor can be cut into as many equal parts, as FSDP2 does. Tensors whose shapes are not known need
-/// none. Throws Unsupported beyond the bytes that a double counts exactly.
+/// The dimension that FSDP2 shards among workers: the first. As in torchtitan it is the second for tensors of
+/// more workers than experts, where it can be divided.
+std::size_t sharded_dimension(const core::ProfileTensor& tensor, bool of_experts, std::int64_t workers);
+
+/// The bytes that the first n gradients, n = 0 to their number, need in addition so that the sharded
+/// dimension of each tensor can be cut into as many equal parts, as FSDP2 does. Tensors whose shapes are not
+/// known need none. Throws Unsupported beyond the bytes that a double counts exactly.
 std::vector<std::int64_t> padding_before(const Workload& workload, std::int64_t parts);
 
 /// The parts of an iteration besides its layers and gradient collectives.

@@ -196,9 +196,11 @@ std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel
 }
 
 Workload gradients_of(const Workload& workload, const Parallel& parallel, bool of_experts) {
-  return filtered(workload, [&](const core::ProfileLayer& layer, const std::string& name) {
+  Workload out = filtered(workload, [&](const core::ProfileLayer& layer, const std::string& name) {
     return is_of_experts(layer, name, parallel) == of_experts;
   });
+  out.of_experts = of_experts;
+  return out;
 }
 
 Time step_time(const Workload& workload, const BackwardStep& step, PassKind kind, double weight_share) {

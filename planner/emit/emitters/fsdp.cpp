@@ -136,6 +136,15 @@ std::int64_t workers_of_group(const EmitRequest& request, const Behaviour& behav
   return std::min(request.plan.workers, behaviour.options.shard_workers.value_or(request.plan.workers));
 }
 
+/// Whether the second dimension of tensors of experts is sharded.
+bool shards_second_dimension(const EmitRequest& request, const Behaviour& behaviour) {
+  const Workload& workload = request.workload;
+  return std::any_of(workload.gradients.begin(), workload.gradients.end(), [&](const Gradient& at) {
+    return sharded_dimension(workload.profile->layers[at.layer].tensors[at.tensor], workload.of_experts,
+                             workers_of_group(request, behaviour)) > 0;
+  });
+}
+
 /// The mesh of the plan's workers, unless all workers of the job are one shard group.
 std::optional<Mesh> mesh_of(const EmitRequest& request, const Behaviour& behaviour) {
   const std::int64_t workers = request.plan.workers;
@@ -206,6 +215,13 @@ std::vector<std::string> setup(const EmitRequest& request, const Behaviour& beha
     out.push_back(micro_batches(request, behaviour));
   out.emplace_back("\n");
   if (needs_policy(request)) out.push_back(policy(request));
+  if (shards_second_dimension(request, behaviour))
+    out.push_back(fmt::format(
+        "from torch.distributed.tensor import Shard\n"
+        "\n"
+        "def shard_of_expert(p):  # there are more workers than experts\n"
+        "    return Shard(1) if p.dim() > 1 and p.shape[0] < {0} and p.shape[1] % {0} == 0 else Shard(0)\n",
+        workers_of_group(request, behaviour)));
   for (const Mesh& mesh : meshes) out.push_back(mesh.line());
   return out;
 }
@@ -251,9 +267,11 @@ Python python(const ModuleGroups& made, const Behaviour& behaviour, const EmitRe
   if (request.division != nullptr && request.division->of_experts)
     out += fmt::format(
         "    units = [p for name in names for p in parts(modules[name])]\n"
-        "    fully_shard(units, reshard_after_forward=reshards{})\n"
+        "    fully_shard(units, reshard_after_forward=reshards{}{})\n"
         "    units[0].set_gradient_divide_factor({})  # the mean over all samples; PyTorch 2.8 or later\n",
-        more_arguments, request.division->data);
+        more_arguments,
+        shards_second_dimension(request, behaviour) ? ", shard_placement_fn=shard_of_expert" : "",
+        request.division->data);
   else
     out += fmt::format(
         "    fully_shard([p for name in names for p in parts(modules[name])], "
