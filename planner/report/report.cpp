@@ -45,15 +45,6 @@ std::vector<std::int64_t> worker_counts(const Results& results) {
   return out;
 }
 
-const Entry& fastest(const Results& results, std::int64_t workers) {
-  const Entry* out = nullptr;
-  for (const Entry& entry : results.entries)
-    if (entry.metrics.workers == workers &&
-        (out == nullptr || entry.metrics.iteration_us < out->metrics.iteration_us))
-      out = &entry;
-  return *out;
-}
-
 std::string knee_line(const Knee& knee, std::int64_t min, std::int64_t max) {
   if (!knee.is_passed)
     return fmt::format(
@@ -95,18 +86,25 @@ std::int64_t first_above_one(const std::vector<std::int64_t>& counts) {
 /// Writes the most important findings as sentences.
 std::vector<std::string> advice(const Results& results, const std::vector<Knee>& all) {
   const std::vector<std::int64_t> counts = worker_counts(results);
-  const Entry& best = fastest(results, counts.back());
-  std::string alike;
-  for (const Entry& entry : results.entries)
-    if (entry.metrics.workers == counts.back() && entry.schedule != best.schedule &&
-        entry.metrics.iteration_us <= best.metrics.iteration_us * (1 + 1e-9))
-      alike += (alike.empty() ? " (like " : ", ") + entry.schedule;
-  if (!alike.empty()) alike += ")";
-  std::vector<std::string> out = {
-      fmt::format("On {} workers {}{} is the fastest: {:.3f} ms per iteration, {:.1f} samples/s, a scaling "
-                  "efficiency of {:.1f} %.",
-                  counts.back(), best.schedule, alike, best.metrics.iteration_us / 1e3,
-                  best.metrics.throughput_samples_per_s, 100 * best.metrics.scaling_efficiency)};
+  const Entry& best = scenarios::fastest(results.entries, counts.back());
+  std::vector<std::string> alike, not_told_apart;
+  for (const Entry& entry : results.entries) {
+    if (entry.metrics.workers != counts.back() || entry.schedule == best.schedule) continue;
+    if (scenarios::is_as_fast(entry, best))
+      not_told_apart.push_back(
+          fmt::format("{} ({:.3f} ms)", entry.schedule, entry.metrics.iteration_us / 1e3));
+    else if (entry.metrics.iteration_us <= best.metrics.iteration_us * (1 + 1e-9))
+      alike.push_back(entry.schedule);
+  }
+  std::vector<std::string> out = {fmt::format(
+      "On {} workers {}{} is {}: {:.3f} ms per iteration, {:.1f} samples/s, a scaling "
+      "efficiency of {:.1f} %.{}",
+      counts.back(), best.schedule, alike.empty() ? "" : fmt::format(" (like {})", fmt::join(alike, ", ")),
+      not_told_apart.empty() ? "the fastest" : "predicted to be the fastest", best.metrics.iteration_us / 1e3,
+      best.metrics.throughput_samples_per_s, 100 * best.metrics.scaling_efficiency,
+      not_told_apart.empty() ? ""
+                             : fmt::format(" As the inputs are known, it is not told apart from {}.",
+                                           fmt::join(not_told_apart, ", ")))};
   if (counts.size() < 2) return out;
   const Knee& knee = last_knee(results, all);
   out.push_back(knee_line(knee, counts.front(), counts.back()));

@@ -14,10 +14,13 @@ using core::Field;
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
 
 planner::Interval read_interval(const Field& field) {
-  field.allow_only({"low_us", "high_us", "share", "samples"});
-  return {.low_us = field.at("low_us").number(0, kMaxNumber),
-          .high_us = field.at("high_us").number(0, kMaxNumber),
-          .samples = field.at("samples").integer(1, std::numeric_limits<std::int64_t>::max())};
+  field.allow_only({"low_us", "high_us", "share", "samples", "slower_share"});
+  planner::Interval out = {
+      .low_us = field.at("low_us").number(0, kMaxNumber),
+      .high_us = field.at("high_us").number(0, kMaxNumber),
+      .samples = field.at("samples").integer(1, std::numeric_limits<std::int64_t>::max())};
+  if (const auto share = field.find("slower_share")) out.slower_share = share->number(0, 1);
+  return out;
 }
 
 /// A stage without its memory.

@@ -92,7 +92,7 @@ function showNumbers() {
   const section = view("numbers", "All numbers");
   const best = new Map();
   for (const entry of data.results) if (!(best.get(entry.workers) <= entry.iteration_us)) best.set(entry.workers, entry.iteration_us);
-  section.append(html("p", { class: "quiet" }, "The fastest schedule of each number of workers is in bold."));
+  section.append(html("p", { class: "quiet" }, "The fastest schedule of each number of workers is in bold, with those that are not told apart from it."));
   section.append(table(data.results, [
     ["workers", (entry) => entry.workers], ["schedule", (entry) => entry.schedule, "left"], ["groups", (entry) => entry.groups],
     ["iteration ms", (entry) => ms(entry.iteration_us)], ["exposed ms", (entry) => ms(entry.exposed_communication_us)],
