@@ -16,6 +16,7 @@
 #include "planner/report/knee.hpp"
 #include "planner/report/page.hpp"
 #include "planner/report/results_file.hpp"
+#include "planner/scenarios/default_schedule.hpp"
 #include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/sweep/point.hpp"
@@ -131,9 +132,12 @@ void add_results(const Results& results, Report& out) {
 // ---- scenarios
 
 std::string about(const Scenario& scenario) {
+  std::vector<std::string> collectives;
+  for (const planner::Algorithm& each : scenarios::all_reduces(scenario)) collectives.push_back(each.name);
+  if (collectives.empty()) collectives.push_back(scenario.all_reduce.name);
   return fmt::format("{} (batch {}, {}) on network {}; {} all-reduce. Profile: {}. Network: {}.",
                      scenario.profile.model, scenario.profile.batch_size, scenario.profile.device,
-                     scenario.network.name, scenario.all_reduce.name, scenario.profile.origin.source,
+                     scenario.network.name, fmt::join(collectives, " or "), scenario.profile.origin.source,
                      scenario.network.origin.source);
 }
 
@@ -220,7 +224,9 @@ std::optional<scenarios::StageExplanation> stage_explanation_of(
 }
 
 ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Options& options) {
-  const planner::Schedule& schedule = options.schedule;
+  const planner::Schedule schedule = options.is_default
+                                         ? scenarios::default_schedule(scenario, workers, options.schedule)
+                                         : options.schedule;
   ordered_json out = {{"workers", workers}, {"schedule", schedule.name}};
   std::size_t total = 0;
   const auto tell = [&](std::size_t explaining, const std::string& what) {

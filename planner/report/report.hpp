@@ -30,6 +30,7 @@ struct Report {
 struct Options {
   std::int64_t workers = 0;    ///< number of workers of the plan; 0: at the knee of the planned schedule
   planner::Schedule schedule;  ///< makes the plan
+  bool is_default = false;     ///< whether it plans as scenarios::default_schedule() says
   std::function<void(const scenarios::Progress&)> progress = {};
   /// Called before each step of explaining and emitting the plan; `total` is their number.
   std::function<void(std::size_t total, const std::string& what)> steps = {};
