@@ -125,7 +125,9 @@ void add_results(const Results& results, Report& out) {
   out.warnings = results.warnings;
   out.data["warnings"] = results.warnings;
   out.data["advice"] = advice(results, all);
-  out.data["results"] = ordered_json::parse(scenarios::results_json(results))["results"];
+  const ordered_json document = ordered_json::parse(scenarios::results_json(results));
+  out.data["results"] = document["results"];
+  if (document.contains("jobs")) out.data["jobs"] = document["jobs"];
   out.data["knees"] = json_of(all);
 }
 

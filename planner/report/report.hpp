@@ -19,8 +19,8 @@ namespace report {
 
 /// The data of a page. `data` has `title`, `kind` (scenario, results, sweep, accuracy, comparison, fit,
 /// memory-front or live-validation) and, as far as there is something to show: `about`, `warnings`, `advice`,
-/// `results`, `knees`, `texts`, `timelines`, `plan`, `sweep`, `accuracy`, `comparison`, `live`, `fit` and
-/// `front`.
+/// `results`, `jobs`, `knees`, `texts`, `timelines`, `plan`, `sweep`, `accuracy`, `comparison`, `live`, `fit`
+/// and `front`.
 struct Report {
   std::string title;
   nlohmann::ordered_json data;
