@@ -542,8 +542,11 @@ std::string results_table(Results results, std::size_t width) {
 
 std::string plan_table(const planner::PlanFile& plan) {
   const bool exact = plan.optimality == planner::Optimality::exact;
+  const planner::Program program = planner::pipeline(plan.pipeline).program(1, plan.options);
+  const bool is_all_reduced =
+      plan.target.empty() && program.ops.front().kind == core::CollectiveKind::all_reduce;
   std::string out =
-      fmt::format("{} on {} workers, pipeline {}{}, {} all-reduce{}: {} groups, {} ms per iteration ({})\n\n",
+      fmt::format("{} on {} workers, pipeline {}{}, {} {}{}: {} groups, {} ms per iteration ({})\n\n",
                   core::one_line(plan.model), plan.workers, plan.pipeline,
                   plan.target.empty() ? "" : fmt::format(" as {} behaves", core::one_line(plan.target)),
                   plan.all_reduce.name,
