@@ -329,6 +329,7 @@ void add_compressors(const Setting& setting, const Schedule& schedule,
   dense.selective = false;
   dense.fusion.choices.clear();
   out.best_uncompressed_us = best_us(setting, dense);
+  const auto value_bytes = static_cast<double>(core::bytes_per_element(setting.workload.profile->dtype));
   for (const Compressor& compressor : compressors) {
     tell("compression: " + compressor.name);
     Schedule compressed = dense;
@@ -336,6 +337,8 @@ void add_compressors(const Setting& setting, const Schedule& schedule,
     const double iteration_us = best_us(setting, compressed);
     out.compressors.push_back(
         {.name = compressor.name,
+         .described = described(compressor, value_bytes),
+         .density = kept_share(compressor, value_bytes),
          .iteration_us = iteration_us,
          .pays_from = pays_from(setting, dense, compressed, iteration_us < out.best_uncompressed_us)});
   }

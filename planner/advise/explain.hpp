@@ -48,7 +48,9 @@ struct WhatIf {
 
 struct CompressorOutlook {
   std::string name;
-  double iteration_us = 0;  ///< of the best plan with the compressor
+  std::string described;          ///< the name with its density or rank
+  std::optional<double> density;  ///< if it drops elements
+  double iteration_us = 0;        ///< of the best plan with the compressor
   /// The factor by which bandwidth has to shrink before the compressor pays; 0 if it always pays, absent if
   /// it does not pay within a factor of 1,000.
   std::optional<double> pays_from;

@@ -37,8 +37,8 @@ std::string group_text(std::size_t number, const GroupReason& group) {
   return out;
 }
 
-std::string compressor_text(const Explanation& all, const CompressorOutlook& outlook) {
-  std::string out = fmt::format("  {:<10} {:>14}: ", outlook.name, ms(outlook.iteration_us));
+std::string compressor_text(const Explanation& all, const CompressorOutlook& outlook, std::size_t width) {
+  std::string out = fmt::format("  {:<{}} {:>14}: ", outlook.described, width, ms(outlook.iteration_us));
   out += outlook.iteration_us < all.best_uncompressed_us
              ? fmt::format("saves {:.1f} %", 100 * (1 - outlook.iteration_us / all.best_uncompressed_us))
              : fmt::format("costs {:.1f} %", 100 * (outlook.iteration_us / all.best_uncompressed_us - 1));
@@ -106,7 +106,9 @@ std::string explanation_text(const Explanation& all) {
 
   out += fmt::format("\nDoes compression pay? The best plan without takes {}; with\n",
                      ms(all.best_uncompressed_us));
-  for (const CompressorOutlook& outlook : all.compressors) out += compressor_text(all, outlook);
+  std::size_t width = 0;
+  for (const CompressorOutlook& outlook : all.compressors) width = std::max(width, outlook.described.size());
+  for (const CompressorOutlook& outlook : all.compressors) out += compressor_text(all, outlook, width);
   if (all.compressors.empty()) out += "  nothing: no built-in compressor fits\n";
   return out;
 }
@@ -116,7 +118,9 @@ std::string explanation_json(const Explanation& all) {
   for (const GroupReason& group : all.groups) groups.push_back(group_reason_json(group));
   ordered_json compressors = ordered_json::array();
   for (const CompressorOutlook& outlook : all.compressors) {
-    compressors.push_back({{"name", outlook.name}, {"iteration_us", outlook.iteration_us}});
+    compressors.push_back({{"name", outlook.name}});
+    if (outlook.density) compressors.back()["density"] = *outlook.density;
+    compressors.back()["iteration_us"] = outlook.iteration_us;
     if (outlook.pays_from) compressors.back()["break_even_slowdown_per_byte"] = *outlook.pays_from;
   }
   ordered_json out = {{"format", "fusewise.explanation"},

@@ -96,8 +96,9 @@ std::string transfer_of(const planner::PlanGroup& group) {
   std::string out;
   if (group.transfer.all_reduce) out = group.transfer.all_reduce->name + " all-reduce";
   if (!group.transfer.compressor) return out;
-  const std::string& name = group.transfer.compressor->name;
-  return (out.empty() ? "" : out + ", ") + (name == "none" ? "uncompressed" : "compressed by " + name);
+  const planner::Compressor& compressor = *group.transfer.compressor;
+  return (out.empty() ? "" : out + ", ") +
+         (compressor.is_none() ? "uncompressed" : "compressed by " + planner::described(compressor));
 }
 
 ordered_json json_of(const planner::Spread& spread) {
@@ -549,8 +550,8 @@ std::string plan_table(const planner::PlanFile& plan) {
       fmt::format("{} on {} workers, pipeline {}{}, {} {}{}: {} groups, {} ms per iteration ({})\n\n",
                   core::one_line(plan.model), plan.workers, plan.pipeline,
                   plan.target.empty() ? "" : fmt::format(" as {} behaves", core::one_line(plan.target)),
-                  plan.all_reduce.name,
-                  plan.compressor.is_none() ? "" : ", compressed by " + core::one_line(plan.compressor.name),
+                  plan.all_reduce.name, is_all_reduced ? "all-reduce" : "collectives",
+                  plan.compressor.is_none() ? "" : ", compressed by " + planner::described(plan.compressor),
                   plan.groups.size(), ms(plan.iteration_us),
                   exact ? fmt::format("exact: no other grouping {}is faster",
                                       plan.target.empty() ? "" : "that it can form ")

@@ -141,7 +141,7 @@ function showWhatIfs(explanation) {
   if ((explanation.compressors || []).length > 0) {
     section.append(html("h3", {}, "Does compression pay?"));
     section.append(html("p", { class: "quiet" }, `The best plan without compression takes ${ms(explanation.best_uncompressed_us)} ms. Extra iterations that a lossy compressor may need are not counted: see fusewise plan --consider-compression.`));
-    section.append(table(explanation.compressors, [["compressor", (row) => row.name, "left"], ["iteration ms", (row) => ms(row.iteration_us)],
+    section.append(table(explanation.compressors, [["compressor", (row) => row.name + (row.density ? ` (density ${number(row.density, 4)})` : ""), "left"], ["iteration ms", (row) => ms(row.iteration_us)],
       ["saves", (row) => percent(1 - row.iteration_us / explanation.best_uncompressed_us)],
       ["pays", (row) => {
         const factor = row.break_even_slowdown_per_byte;
