@@ -45,7 +45,8 @@ constexpr std::string_view kKineto = "kineto";
 
 std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
-/// Parts of the iteration that add up to it, as measured and as predicted.
+/// Parts of the iteration that add up to it, as measured and as predicted. Each measured part is the median
+/// of all iterations; waiting is that of the rank of the profile.
 std::string parts_table(const kineto::Imported& imported, const scenarios::Replay& run,
                         std::optional<double> waiting_us) {
   const double exposed_us = std::max(0.0, imported.exposed_us - waiting_us.value_or(0));
@@ -55,12 +56,16 @@ std::string parts_table(const kineto::Imported& imported, const scenarios::Repla
     rows.push_back({fmt::format("  {}", what), ms(measured_us), ms(predicted_us),
                     fmt::format("{:+.3f}", (predicted_us - measured_us) / 1e3)});
   };
-  row("kernels of layers and update", imported.computing_us, run.computing_us);
-  row("other work, copies, waits for the host", rest_us, run.rest_us);
+  row(imported.computes_on_host ? "layers and update" : "kernels of layers and update", imported.computing_us,
+      run.computing_us);
+  row(imported.computes_on_host ? "other work, time between operators"
+                                : "other work, copies, waits for the host",
+      rest_us, run.rest_us);
   row("exposed communication", exposed_us, run.exposed_us);
   if (waiting_us) row("waiting for slower workers", imported.exposed_us - exposed_us, run.waiting_us);
   row("iteration", imported.iteration_us, run.predicted_us);
-  return core::aligned(std::move(rows), {0});
+  return core::aligned(std::move(rows), {0}) +
+         "  measured: of each part the median of this rank's iterations; compare shows one iteration\n";
 }
 
 /// What was predicted, in words and, with the trace's own buckets, as a plan.

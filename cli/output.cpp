@@ -92,7 +92,10 @@ std::string rest_of_iteration(const core::Profile& profile) {
   const core::Profile device = core::without_launch_waits(profile);
   const double wait_us = core::forward_us(profile) + core::backward_us(profile) -
                          (core::forward_us(device) + core::backward_us(device));  // 0 without waits, exactly
-  if (wait_us > 0)
+  const bool is_of_cpus = profile.device == "CPU";  // as traces of jobs on CPUs name it
+  if (wait_us > 0 && is_of_cpus)
+    out += fmt::format("\n  {:.3f} ms of this pass between the operators of layers", wait_us / 1e3);
+  else if (wait_us > 0)
     out +=
         fmt::format("\n  layers wait {:.3f} ms of this for the host to launch their kernels", wait_us / 1e3);
   return out;

@@ -16,6 +16,7 @@
 #include "core/json_text.hpp"
 #include "core/quantities.hpp"
 #include "planner/job/registry.hpp"
+#include "planner/scenarios/default_schedule.hpp"
 #include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/run.hpp"
@@ -186,13 +187,19 @@ void warn_of_longer_names(const std::string& given, const scenarios::Scenario& s
                                 core::printable(given), fmt::join(longer, ", "))});
 }
 
+/// The schedule of --schedule, or the one that plans by default.
+planner::Schedule planning_schedule(const Options& options, const scenarios::Scenario& scenario) {
+  if (options.memory_front && !options.has_schedule) return only_sharded_schedule(scenario);
+  planner::Schedule out = chosen_schedule(options.schedule, scenario);
+  return options.has_schedule ? out
+                              : scenarios::default_schedule(scenario, chosen_workers(options, scenario), out);
+}
+
 void plan(const Options& options) {
   const bool takes_parallel = options.target.empty() && !options.consider && !options.memory_front;
   const scenarios::Scenario scenario =
       scenarios::read_scenario(load_scenario(options.scenario), takes_parallel);
-  const planner::Schedule schedule = options.memory_front && !options.has_schedule
-                                         ? only_sharded_schedule(scenario)
-                                         : chosen_schedule(options.schedule, scenario);
+  const planner::Schedule schedule = planning_schedule(options, scenario);
   if (options.has_schedule) warn_of_longer_names(schedule.name, scenario);
   if (scenario.parallel) return plan_parts(options, scenario, schedule);
   if (options.consider) return consider(options, scenario, schedule);

@@ -31,6 +31,7 @@ struct Options {
   std::string output = "report.html";
   std::int64_t workers = 0;
   std::string schedule = "fusewise";
+  bool has_schedule = false;  ///< whether the user chose it
   std::string plan;
   bool json = false;
 };
@@ -133,6 +134,7 @@ report::Report collect(const std::string& path, const Options& options) {
   report::Report out = report::of_scenario(
       scenario, {.workers = options.workers,
                  .schedule = chosen_schedule(options.schedule, scenario),
+                 .is_default = !options.has_schedule,
                  .progress = ProgressLine(),
                  .steps = [&](std::size_t total, const std::string& what) { line.next(total, what); }});
   line.end();
@@ -183,7 +185,7 @@ void add_report(const Command& program) {
           "ranks, beside its prediction")
       .required();
   command.add_output("-o,--output", options->output, "the HTML file").show_default();
-  add_plan_options(
+  const Option schedule = add_plan_options(
       command, options->workers,
       "the knee of the scaling curve; if all simulated numbers are below it the largest, if all are beyond "
       "it the smallest above 1",
@@ -195,7 +197,10 @@ void add_report(const Command& program) {
   command.add_flag("--json", options->json,
                    "print a summary of the page as JSON; simulate --json and plan --json print its numbers");
   command.has_no("--plot", "the page has the charts, and saves each as SVG");
-  command.on_run([options] { write_report(*options); });
+  command.on_run([options, schedule] {
+    options->has_schedule = schedule.is_given();
+    write_report(*options);
+  });
 }
 
 }  // namespace cli

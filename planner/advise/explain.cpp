@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,34 +26,57 @@ using Tell = std::function<void(const std::string& what)>;
 
 // ---- what happened
 
-/// One iteration in the middle of the run: the start of its backward pass and the collectives of each group.
+/// A collective of a group.
+struct Sent {
+  Span span;
+  sim::StreamId stream{};
+  core::CollectiveKind kind{};
+};
+
+/// One iteration in the middle of the run.
 struct Observed {
   Time backward_begins{};
-  std::vector<std::vector<Span>> collectives;  ///< by group
+  std::vector<std::vector<Sent>> collectives;  ///< of this iteration, by group
+  std::vector<std::optional<Sent>> first;      ///< by group: that of its gradients, of the last micro-batch
   std::vector<Time> sendable;                  ///< by group
   std::vector<Span> computing;                 ///< of the first worker, in order, over all iterations
-  std::vector<Span> communicating;             ///< of this iteration, in order
+  std::multimap<Time, Sent> communicating;     ///< by end, over all iterations
+  std::set<Time> ticks;                        ///< over all iterations
 };
+
+/// The collective that a group's gradients wait for the channel to run, before any other one of the group.
+core::CollectiveKind first_kind(const Program& program) {
+  const auto is_for_gradients = [](const Op& op) {
+    return op.issue == Issue::gradients || op.issue == Issue::backward_end;
+  };
+  return std::find_if(program.ops.begin(), program.ops.end(), is_for_gradients)->kind;
+}
 
 Observed observe(const Setting& setting, const Simulated& simulated) {
   const std::uint32_t iteration = setting.conditions.iterations > 1 ? 1 : 0;
+  const core::CollectiveKind first = first_kind(simulated.program);
   Observed out;
   out.backward_begins = Time::max();
   out.collectives.resize(simulated.groups.size());
+  out.first.resize(simulated.groups.size());
   out.sendable.resize(simulated.groups.size());
   std::vector<Time> step_ends(setting.workload.backward.size());
   const auto tasks = simulated.lowered.graph.tasks();
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const TaskLabel label = TaskLabel::unpack(tasks[i].label);
     const Span& span = simulated.timeline.spans[i];
+    const auto collective = TaskLabel::collective(label.kind);
     if (tasks[i].stream == Lowered::kCompute && span.start < span.end) out.computing.push_back(span);
+    if (label.kind == Kind::tick) out.ticks.insert(span.end);
+    if (collective)
+      out.communicating.emplace(span.end, Sent{.span = span, .stream = tasks[i].stream, .kind = *collective});
     if (label.iteration != iteration) continue;
-    if (const auto collective = TaskLabel::collective(label.kind)) {
-      std::vector<Span>& of_group = out.collectives[label.item % simulated.groups.size()];
-      // gradient collectives first; in sharded, gathers precede them
-      of_group.insert(collective == core::CollectiveKind::all_gather ? of_group.end() : of_group.begin(),
-                      span);
-      out.communicating.push_back(span);
+    if (collective) {
+      const std::size_t group = label.item % simulated.groups.size();
+      const Sent sent = {.span = span, .stream = tasks[i].stream, .kind = *collective};
+      out.collectives[group].push_back(sent);
+      // compressed gradients may travel in an all-gather
+      if (*collective == first || first == core::CollectiveKind::all_reduce) out.first[group] = sent;
     }
     if (tasks[i].stream != Lowered::kCompute) continue;
     if (label.kind == Kind::encode) out.sendable[label.item] = span.end;
@@ -68,6 +93,21 @@ Observed observe(const Setting& setting, const Simulated& simulated) {
     out.sendable[g] = std::max(out.sendable[g], ready);
   }
   return out;
+}
+
+/// What ended when a collective started, which could be sent from `sendable` on.
+std::string waited_for(const Observed& seen, const Sent& sent, Time sendable) {
+  const Time start = sent.span.start;
+  if (start == sendable) return "gradients";
+  const auto [begin, end] = seen.communicating.equal_range(start);
+  for (auto earlier = begin; earlier != end; ++earlier) {
+    if (earlier->second.stream != sent.stream) continue;
+    const bool is_other_gather = earlier->second.kind == core::CollectiveKind::all_gather &&
+                                 sent.kind == core::CollectiveKind::reduce_scatter;
+    return is_other_gather ? "gather" : "channel";
+  }
+  if (seen.ticks.contains(start)) return "tick";
+  return begin != end ? "scatters" : "workers";
 }
 
 // ---- what would happen
@@ -109,7 +149,6 @@ std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& re
   const Observed seen = observe(setting, simulated);
   const double planned_us = iteration_us(request, simulated.groups);
   std::vector<GroupReason> out;
-  Time channel_free = seen.backward_begins;
   for (std::size_t g = 0; g < simulated.groups.size(); ++g) {
     const Group& group = simulated.groups[g];
     tell(fmt::format("boundaries of group {}", g + 1));
@@ -118,16 +157,15 @@ std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& re
                           .bytes = bytes_of(setting.workload, group)};
     const auto since = [&](Time time) { return sim::to_us(time - seen.backward_begins); };
     reason.sendable_us = since(seen.sendable[g]);
-    if (!seen.collectives[g].empty()) {
-      const Span& first = seen.collectives[g].front();
-      reason.start_us = since(first.start);
-      reason.end_us = since(first.end);
-      reason.waited_for = first.start == seen.sendable[g] ? "gradients"
-                          : first.start == channel_free   ? "channel"
-                                                          : "tick";
-      channel_free = first.end;
-      for (const Span& span : seen.collectives[g])
-        reason.exposed_us += sim::to_us(span.end - span.start - overlap(span, seen.computing));
+    if (const std::optional<Sent>& first = seen.first[g]) {
+      reason.start_us = since(first->span.start);
+      reason.end_us = since(first->span.end);
+      reason.waited_for = waited_for(seen, *first, seen.sendable[g]);
+    }
+    for (const Sent& sent : seen.collectives[g]) {
+      const double us = sim::to_us(sent.span.end - sent.span.start - overlap(sent.span, seen.computing));
+      reason.exposed_us += us;
+      reason.exposed_by_kind[sent.kind] += us;
     }
     add_boundary_costs(
         request.workload, simulated.groups, g, planned_us,
@@ -329,6 +367,7 @@ void add_compressors(const Setting& setting, const Schedule& schedule,
   dense.selective = false;
   dense.fusion.choices.clear();
   out.best_uncompressed_us = best_us(setting, dense);
+  const auto value_bytes = static_cast<double>(core::bytes_per_element(setting.workload.profile->dtype));
   for (const Compressor& compressor : compressors) {
     tell("compression: " + compressor.name);
     Schedule compressed = dense;
@@ -336,6 +375,8 @@ void add_compressors(const Setting& setting, const Schedule& schedule,
     const double iteration_us = best_us(setting, compressed);
     out.compressors.push_back(
         {.name = compressor.name,
+         .described = described(compressor, value_bytes),
+         .density = kept_share(compressor, value_bytes),
          .iteration_us = iteration_us,
          .pays_from = pays_from(setting, dense, compressed, iteration_us < out.best_uncompressed_us)});
   }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,11 +27,13 @@ struct GroupReason {
                            ///< from the start of backward
   double start_us = 0;     ///< start of its first collective
   double end_us = 0;
-  /// The cause of the start time: `gradients`, `channel` (the previous collective), `tick`, or `pass` (a pass
-  /// of a pipeline stage, after which collectives are issued).
+  /// The cause of the start time: `gradients`, `channel` (an earlier group's collective), `gather` (an
+  /// all-gather before it on the channel), `tick`, `scatters` (the limit on reduce-scatters in flight),
+  /// `workers` (slower ones), or `pass` (a pass of a pipeline stage, after which collectives are issued).
   std::string waited_for;
-  double exposed_us = 0;                     ///< time that its collectives run while the slowest worker's
-                                             ///< compute is idle
+  double exposed_us = 0;  ///< time that its collectives run while the slowest worker's
+                          ///< compute is idle
+  std::map<core::CollectiveKind, double> exposed_by_kind = {};  ///< its parts
   std::optional<double> merging_costs_us;    ///< cost of merging with the next group; absent for the last
                                              ///< group
   std::optional<double> splitting_costs_us;  ///< least cost of splitting the group; absent for a single
@@ -48,7 +51,9 @@ struct WhatIf {
 
 struct CompressorOutlook {
   std::string name;
-  double iteration_us = 0;  ///< of the best plan with the compressor
+  std::string described;          ///< the name with its density or rank
+  std::optional<double> density;  ///< if it drops elements
+  double iteration_us = 0;        ///< of the best plan with the compressor
   /// The factor by which bandwidth has to shrink before the compressor pays; 0 if it always pays, absent if
   /// it does not pay within a factor of 1,000.
   std::optional<double> pays_from;

@@ -21,14 +21,46 @@ std::string change(double us) {
   return out == "nothing" ? out : out + " ms";
 }
 
+std::string_view words(std::string_view waited_for) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"gradients", "its gradients"},
+      {"channel", "the channel"},
+      {"gather", "an all-gather before it on the channel"},
+      {"tick", "the tick"},
+      {"scatters", "the limit on reduce-scatters in flight"},
+      {"workers", "slower workers"},
+  };
+  for (const auto& [cause, text] : kWords)
+    if (cause == waited_for) return text;
+  return waited_for;
+}
+
+std::string_view words(core::CollectiveKind kind) {
+  switch (kind) {
+    case core::CollectiveKind::all_reduce: return "all-reduces";
+    case core::CollectiveKind::reduce_scatter: return "reduce-scatters";
+    case core::CollectiveKind::all_gather: return "all-gathers";
+  }
+  return "";
+}
+
+/// Where a group has several kinds of collectives and is exposed, the time of each.
+std::string exposed_text(const GroupReason& group) {
+  if (group.exposed_by_kind.size() < 2 || group.exposed_us == 0)
+    return ms(group.exposed_us) + " of it exposed";
+  std::string out = ms(group.exposed_us) + " exposed:";
+  for (const auto& [kind, us] : group.exposed_by_kind)
+    out += fmt::format("{} {} in {}", out.ends_with(':') ? "" : ",", ms(us), words(kind));
+  return out;
+}
+
 std::string group_text(std::size_t number, const GroupReason& group) {
   std::string out = fmt::format("group {}: {} .. {}, {} bytes\n", number, core::one_line(group.first_tensor),
                                 core::one_line(group.last_tensor), group.bytes);
   if (!group.waited_for.empty())
-    out += fmt::format(
-        "  can be sent {} after backward began, sent {} to {} (waited for {}), {} of it exposed\n",
-        ms(group.sendable_us), ms(group.start_us), ms(group.end_us),
-        group.waited_for == "gradients" ? "its gradients" : "the " + group.waited_for, ms(group.exposed_us));
+    out += fmt::format("  can be sent {} after backward began, sent {} to {} (waited for {}), {}\n",
+                       ms(group.sendable_us), ms(group.start_us), ms(group.end_us), words(group.waited_for),
+                       exposed_text(group));
   if (group.merging_costs_us)
     out += fmt::format("  merged with the next group: {}\n", change(*group.merging_costs_us));
   if (group.splitting_costs_us)
@@ -37,8 +69,8 @@ std::string group_text(std::size_t number, const GroupReason& group) {
   return out;
 }
 
-std::string compressor_text(const Explanation& all, const CompressorOutlook& outlook) {
-  std::string out = fmt::format("  {:<10} {:>14}: ", outlook.name, ms(outlook.iteration_us));
+std::string compressor_text(const Explanation& all, const CompressorOutlook& outlook, std::size_t width) {
+  std::string out = fmt::format("  {:<{}} {:>14}: ", outlook.described, width, ms(outlook.iteration_us));
   out += outlook.iteration_us < all.best_uncompressed_us
              ? fmt::format("saves {:.1f} %", 100 * (1 - outlook.iteration_us / all.best_uncompressed_us))
              : fmt::format("costs {:.1f} %", 100 * (outlook.iteration_us / all.best_uncompressed_us - 1));
@@ -80,6 +112,8 @@ ordered_json group_reason_json(const GroupReason& group) {
       {"first_tensor", group.first_tensor}, {"last_tensor", group.last_tensor}, {"bytes", group.bytes},
       {"sendable_us", group.sendable_us},   {"start_us", group.start_us},       {"end_us", group.end_us},
       {"waited_for", group.waited_for},     {"exposed_us", group.exposed_us}};
+  if (group.exposed_by_kind.size() > 1)
+    for (const auto& [kind, us] : group.exposed_by_kind) out["exposed_by_collective"][core::name(kind)] = us;
   if (group.merging_costs_us) out["merge_cost_us"] = *group.merging_costs_us;
   if (group.splitting_costs_us) {
     out["split_cost_us"] = *group.splitting_costs_us;
@@ -106,7 +140,9 @@ std::string explanation_text(const Explanation& all) {
 
   out += fmt::format("\nDoes compression pay? The best plan without takes {}; with\n",
                      ms(all.best_uncompressed_us));
-  for (const CompressorOutlook& outlook : all.compressors) out += compressor_text(all, outlook);
+  std::size_t width = 0;
+  for (const CompressorOutlook& outlook : all.compressors) width = std::max(width, outlook.described.size());
+  for (const CompressorOutlook& outlook : all.compressors) out += compressor_text(all, outlook, width);
   if (all.compressors.empty()) out += "  nothing: no built-in compressor fits\n";
   return out;
 }
@@ -116,7 +152,9 @@ std::string explanation_json(const Explanation& all) {
   for (const GroupReason& group : all.groups) groups.push_back(group_reason_json(group));
   ordered_json compressors = ordered_json::array();
   for (const CompressorOutlook& outlook : all.compressors) {
-    compressors.push_back({{"name", outlook.name}, {"iteration_us", outlook.iteration_us}});
+    compressors.push_back({{"name", outlook.name}});
+    if (outlook.density) compressors.back()["density"] = *outlook.density;
+    compressors.back()["iteration_us"] = outlook.iteration_us;
     if (outlook.pays_from) compressors.back()["break_even_slowdown_per_byte"] = *outlook.pays_from;
   }
   ordered_json out = {{"format", "fusewise.explanation"},

@@ -289,6 +289,24 @@ std::span<const BuiltInCompressor> built_in_compressors() { return kBuiltIn; }
 
 double density(const Compressor& compressor) { return compressor.ratio / kIndexAndValue; }
 
+std::optional<double> kept_share(const Compressor& compressor, double value_bytes) {
+  constexpr double kOneBit = 1.0 / 32;  // less than one bit per four-byte element implies dropped elements
+  constexpr double kIndexBytes = 4;
+  if (compressor.sparse) return density(compressor);
+  if (compressor.low_rank || compressor.ratio >= kOneBit) return std::nullopt;
+  return compressor.ratio * value_bytes / (kIndexBytes + value_bytes);
+}
+
+std::string described(const Compressor& compressor, std::optional<double> value_bytes) {
+  constexpr double kAnyBytes = 4;
+  const std::string name = core::one_line(compressor.name);
+  if (compressor.low_rank) return fmt::format("{} (rank {})", name, compressor.low_rank->rank);
+  const std::optional<double> share = kept_share(compressor, value_bytes.value_or(kAnyBytes));
+  if (!share) return name;
+  if (!compressor.sparse && !value_bytes) return fmt::format("{} (ratio {:g})", name, compressor.ratio);
+  return fmt::format("{} (density {:.4g})", name, *share);
+}
+
 Compressor sparse_compressor(std::string_view name, double density) {
   const SparseEntry& entry = *find_sparse(name);
   const CodeCost scattering = built_in_compressor("dgc").decode;

@@ -58,6 +58,14 @@ std::span<const BuiltInCompressor> built_in_compressors();
 /// The share of elements kept by a compressor that sends an index and a value for each.
 double density(const Compressor& compressor);
 
+/// The share of elements kept if the compressor drops elements, of gradients whose elements take so many
+/// bytes.
+std::optional<double> kept_share(const Compressor& compressor, double value_bytes);
+
+/// Its name with what it keeps, such as "dgc (density 0.01)" or "power-sgd (rank 1)". Where the size of an
+/// element is not known, the ratio stands for the density.
+std::string described(const Compressor& compressor, std::optional<double> value_bytes = {});
+
 /// A sparse all-reduce with the defaults of its table entry. The name must be one of sparse_collectives().
 Compressor sparse_compressor(std::string_view name, double density);
 

@@ -88,6 +88,8 @@ struct Target {
   std::vector<std::string_view> read_only = {};  ///< what its code or its documents say, and was not run
   std::vector<std::string_view> does_not = {};   ///< what a user might expect of it, and it does not do
   Forms forms = Forms::any;
+  /// Returns the groups with the ticks at which it issues them; null if it issues each as soon as it can.
+  Groups (*issued)(const Workload& workload, const Groups& groups) = nullptr;
   /// Forms::one_number: the rule by which a number makes groups.
   CapRule (*rule)(const Workload& workload, const Behaviour& behaviour, const DataTypes& types) = nullptr;
   /// Whether it has this compressor; null if it has none.

@@ -16,6 +16,7 @@
 #include "planner/report/knee.hpp"
 #include "planner/report/page.hpp"
 #include "planner/report/results_file.hpp"
+#include "planner/scenarios/default_schedule.hpp"
 #include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/sweep/point.hpp"
@@ -43,15 +44,6 @@ std::vector<std::int64_t> worker_counts(const Results& results) {
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
-}
-
-const Entry& fastest(const Results& results, std::int64_t workers) {
-  const Entry* out = nullptr;
-  for (const Entry& entry : results.entries)
-    if (entry.metrics.workers == workers &&
-        (out == nullptr || entry.metrics.iteration_us < out->metrics.iteration_us))
-      out = &entry;
-  return *out;
 }
 
 std::string knee_line(const Knee& knee, std::int64_t min, std::int64_t max) {
@@ -95,18 +87,25 @@ std::int64_t first_above_one(const std::vector<std::int64_t>& counts) {
 /// Writes the most important findings as sentences.
 std::vector<std::string> advice(const Results& results, const std::vector<Knee>& all) {
   const std::vector<std::int64_t> counts = worker_counts(results);
-  const Entry& best = fastest(results, counts.back());
-  std::string alike;
-  for (const Entry& entry : results.entries)
-    if (entry.metrics.workers == counts.back() && entry.schedule != best.schedule &&
-        entry.metrics.iteration_us <= best.metrics.iteration_us * (1 + 1e-9))
-      alike += (alike.empty() ? " (like " : ", ") + entry.schedule;
-  if (!alike.empty()) alike += ")";
-  std::vector<std::string> out = {
-      fmt::format("On {} workers {}{} is the fastest: {:.3f} ms per iteration, {:.1f} samples/s, a scaling "
-                  "efficiency of {:.1f} %.",
-                  counts.back(), best.schedule, alike, best.metrics.iteration_us / 1e3,
-                  best.metrics.throughput_samples_per_s, 100 * best.metrics.scaling_efficiency)};
+  const Entry& best = scenarios::fastest(results.entries, counts.back());
+  std::vector<std::string> alike, not_told_apart;
+  for (const Entry& entry : results.entries) {
+    if (entry.metrics.workers != counts.back() || entry.schedule == best.schedule) continue;
+    if (scenarios::is_as_fast(entry, best))
+      not_told_apart.push_back(
+          fmt::format("{} ({:.3f} ms)", entry.schedule, entry.metrics.iteration_us / 1e3));
+    else if (entry.metrics.iteration_us <= best.metrics.iteration_us * (1 + 1e-9))
+      alike.push_back(entry.schedule);
+  }
+  std::vector<std::string> out = {fmt::format(
+      "On {} workers {}{} is {}: {:.3f} ms per iteration, {:.1f} samples/s, a scaling "
+      "efficiency of {:.1f} %.{}",
+      counts.back(), best.schedule, alike.empty() ? "" : fmt::format(" (like {})", fmt::join(alike, ", ")),
+      not_told_apart.empty() ? "the fastest" : "predicted to be the fastest", best.metrics.iteration_us / 1e3,
+      best.metrics.throughput_samples_per_s, 100 * best.metrics.scaling_efficiency,
+      not_told_apart.empty() ? ""
+                             : fmt::format(" As the inputs are known, it is not told apart from {}.",
+                                           fmt::join(not_told_apart, ", ")))};
   if (counts.size() < 2) return out;
   const Knee& knee = last_knee(results, all);
   out.push_back(knee_line(knee, counts.front(), counts.back()));
@@ -126,16 +125,21 @@ void add_results(const Results& results, Report& out) {
   out.warnings = results.warnings;
   out.data["warnings"] = results.warnings;
   out.data["advice"] = advice(results, all);
-  out.data["results"] = ordered_json::parse(scenarios::results_json(results))["results"];
+  const ordered_json document = ordered_json::parse(scenarios::results_json(results));
+  out.data["results"] = document["results"];
+  if (document.contains("jobs")) out.data["jobs"] = document["jobs"];
   out.data["knees"] = json_of(all);
 }
 
 // ---- scenarios
 
 std::string about(const Scenario& scenario) {
+  std::vector<std::string> collectives;
+  for (const planner::Algorithm& each : scenarios::all_reduces(scenario)) collectives.push_back(each.name);
+  if (collectives.empty()) collectives.push_back(scenario.all_reduce.name);
   return fmt::format("{} (batch {}, {}) on network {}; {} all-reduce. Profile: {}. Network: {}.",
                      scenario.profile.model, scenario.profile.batch_size, scenario.profile.device,
-                     scenario.network.name, scenario.all_reduce.name, scenario.profile.origin.source,
+                     scenario.network.name, fmt::join(collectives, " or "), scenario.profile.origin.source,
                      scenario.network.origin.source);
 }
 
@@ -222,7 +226,9 @@ std::optional<scenarios::StageExplanation> stage_explanation_of(
 }
 
 ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Options& options) {
-  const planner::Schedule& schedule = options.schedule;
+  const planner::Schedule schedule = options.is_default
+                                         ? scenarios::default_schedule(scenario, workers, options.schedule)
+                                         : options.schedule;
   ordered_json out = {{"workers", workers}, {"schedule", schedule.name}};
   std::size_t total = 0;
   const auto tell = [&](std::size_t explaining, const std::string& what) {

@@ -19,8 +19,8 @@ namespace report {
 
 /// The data of a page. `data` has `title`, `kind` (scenario, results, sweep, accuracy, comparison, fit,
 /// memory-front or live-validation) and, as far as there is something to show: `about`, `warnings`, `advice`,
-/// `results`, `knees`, `texts`, `timelines`, `plan`, `sweep`, `accuracy`, `comparison`, `live`, `fit` and
-/// `front`.
+/// `results`, `jobs`, `knees`, `texts`, `timelines`, `plan`, `sweep`, `accuracy`, `comparison`, `live`, `fit`
+/// and `front`.
 struct Report {
   std::string title;
   nlohmann::ordered_json data;
@@ -30,6 +30,7 @@ struct Report {
 struct Options {
   std::int64_t workers = 0;    ///< number of workers of the plan; 0: at the knee of the planned schedule
   planner::Schedule schedule;  ///< makes the plan
+  bool is_default = false;     ///< whether it plans as scenarios::default_schedule() says
   std::function<void(const scenarios::Progress&)> progress = {};
   /// Called before each step of explaining and emitting the plan; `total` is their number.
   std::function<void(std::size_t total, const std::string& what)> steps = {};

@@ -14,10 +14,13 @@ using core::Field;
 constexpr double kMaxNumber = std::numeric_limits<double>::max();
 
 planner::Interval read_interval(const Field& field) {
-  field.allow_only({"low_us", "high_us", "share", "samples"});
-  return {.low_us = field.at("low_us").number(0, kMaxNumber),
-          .high_us = field.at("high_us").number(0, kMaxNumber),
-          .samples = field.at("samples").integer(1, std::numeric_limits<std::int64_t>::max())};
+  field.allow_only({"low_us", "high_us", "share", "samples", "slower_share"});
+  planner::Interval out = {
+      .low_us = field.at("low_us").number(0, kMaxNumber),
+      .high_us = field.at("high_us").number(0, kMaxNumber),
+      .samples = field.at("samples").integer(1, std::numeric_limits<std::int64_t>::max())};
+  if (const auto share = field.find("slower_share")) out.slower_share = share->number(0, 1);
+  return out;
 }
 
 /// A stage without its memory.
@@ -48,6 +51,33 @@ scenarios::Entry read_entry(const Field& field) {
   return out;
 }
 
+scenarios::PhaseResult read_phase(const Field& field) {
+  field.allow_only({"name", "schedule", "epochs", "iterations_per_epoch", "first_epoch_iteration_us",
+                    "iteration_us", "seconds"});
+  const auto number = [&](const char* key) { return field.at(key).number(0, kMaxNumber); };
+  const auto count = [&](const char* key) {
+    return field.at(key).integer(1, std::numeric_limits<std::int64_t>::max());
+  };
+  return {.name = field.at("name").text(),
+          .schedule = field.at("schedule").text(),
+          .epochs = count("epochs"),
+          .iterations_per_epoch = count("iterations_per_epoch"),
+          .first_epoch_iteration_us = number("first_epoch_iteration_us"),
+          .iteration_us = number("iteration_us"),
+          .seconds = number("seconds")};
+}
+
+scenarios::JobResult read_job(const Field& field) {
+  field.allow_only({"workers", "seconds", "cost", "phases"});
+  scenarios::JobResult out = {.workers = field.at("workers").integer(1, core::kMaxWorkers),
+                              .phases = {},
+                              .seconds = field.at("seconds").number(0, kMaxNumber),
+                              .cost = {}};
+  if (const auto cost = field.find("cost")) out.cost = cost->number(0, kMaxNumber);
+  for (const Field& phase : field.at("phases").non_empty_items()) out.phases.push_back(read_phase(phase));
+  return out;
+}
+
 }  // namespace
 
 scenarios::Results read_results(const Field& file) {
@@ -57,6 +87,8 @@ scenarios::Results read_results(const Field& file) {
       .scenario = file.at("scenario").text(), .warnings = {}, .entries = {}, .jobs = {}};
   for (const Field& warning : file.at("warnings").items()) out.warnings.push_back(warning.text());
   for (const Field& entry : file.at("results").non_empty_items()) out.entries.push_back(read_entry(entry));
+  if (const auto jobs = file.find("jobs"))
+    for (const Field& job : jobs->items()) out.jobs.push_back(read_job(job));
   return out;
 }
 

@@ -59,13 +59,23 @@ std::optional<Interval> interval(const Setting& setting, const Schedule& schedul
     values.push_back(iteration_us(setting, derived, schedule, run, static_cast<std::uint64_t>(sample)));
     if (progress) progress(sample + 1);
   }
+  std::vector<double> sampled_us = values;
   std::sort(values.begin(), values.end());
   if (values.front() == values.back() && values.front() == run.metrics.iteration_us)
     return std::nullopt;                                      // no input in use has a spread
   const auto first = static_cast<std::size_t>(samples / 40);  // 2.5 % of them, rounded down
   return Interval{.low_us = std::min(values[first], run.metrics.iteration_us),
                   .high_us = std::max(values[values.size() - 1 - first], run.metrics.iteration_us),
-                  .samples = samples};
+                  .samples = samples,
+                  .sampled_us = std::move(sampled_us)};
+}
+
+double slower_share(const Interval& one, const Interval& other) {
+  const std::size_t common = std::min(one.sampled_us.size(), other.sampled_us.size());
+  std::size_t slower = 0;
+  for (std::size_t i = 0; i < common; ++i)
+    if (one.sampled_us[i] > other.sampled_us[i]) ++slower;
+  return static_cast<double>(slower) / static_cast<double>(common);
 }
 
 }  // namespace planner

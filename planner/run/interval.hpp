@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "planner/run/predict.hpp"
 
@@ -24,7 +25,18 @@ struct Interval {
   double low_us = 0;
   double high_us = 0;
   std::int64_t samples = 0;
+  /// The iterations by sample. Runs on the same profile, network and number of workers have the same factors
+  /// in the same sample.
+  std::vector<double> sampled_us = {};
+  /// The share of the samples in which this run takes longer than the fastest one that it is compared with.
+  std::optional<double> slower_share = {};
 };
+
+/// The least `slower_share` of a run that is certainly slower than the fastest one.
+constexpr double kToldApartShare = 0.975;
+
+/// The share of the samples that both have in which the first takes longer.
+double slower_share(const Interval& one, const Interval& other);
 
 /// Whether the profile, or a curve for this number of workers, has a spread.
 bool has_spread(const Setting& setting);

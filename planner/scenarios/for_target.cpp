@@ -127,6 +127,21 @@ Grouping best_of_numbers(const planner::CapRule& rule, const FusionRequest& requ
   return {std::move(best.groups), {.largest_front = 0, .optimality_gap = gap, .sampled = {}}};
 }
 
+/// The best groups on the framework's ticks that are found step by step from those that are best without.
+Grouping best_issued(const Target& target, const FusionRequest& request, const GroupRules& rules) {
+  const auto issued = [&](const Groups& groups) { return target.issued(request.workload, groups); };
+  OptimalGroups found = request.model().optimal(rules);
+  // where compute and channel slow each other down, a group that waits may end sooner
+  const Time possible = request.setting.conditions.overlap.slows() ? request.model().lower_bound()
+                                                                   : found.value - found.optimality_gap;
+  const planner::Improved best =
+      planner::improve({.rules = rules,
+                        .transfers = static_cast<std::uint32_t>(request.transfers.size()),
+                        .value = [&](const Groups& groups) { return evaluate(request, issued(groups)); }},
+                       std::move(found.groups));
+  return {issued(best.groups), {.largest_front = 0, .optimality_gap = best.value - possible, .sampled = {}}};
+}
+
 }  // namespace
 
 Schedule schedule_for(const Target& target, const Schedule& schedule) {
@@ -157,7 +172,9 @@ Grouping best_groups(const Target& target, const Behaviour& behaviour, const Fus
   GroupRules rules = planner::rules_of(request, constraints);
   if (by_modules && rules.allow_everything()) rules = GroupRules(request.workload);
   switch (target.forms) {
-    case Forms::any: return grouping_of(request.model().optimal(rules));
+    case Forms::any:
+      return target.issued != nullptr ? best_issued(target, request, rules)
+                                      : grouping_of(request.model().optimal(rules));
     case Forms::any_alike: return best_alike(request, rules);
     case Forms::modules: return best_of_modules(request, rules, planner::Nesting::allowed);
     case Forms::modules_apart: return best_of_modules(request, rules, planner::Nesting::none);

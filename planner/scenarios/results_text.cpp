@@ -55,8 +55,8 @@ std::string saved(double us, double other_us) {
 
 std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
-/// By entry: "*" for the fastest on its number of workers. Where 95 % intervals overlap that of the fastest
-/// nothing says which is faster: all of them get "=".
+/// By entry: "*" for the fastest on its number of workers. Where another one is not certainly slower, both
+/// get "=".
 std::vector<std::string_view> ranks(const Results& results) {
   struct Best {
     const Entry* first = nullptr;
@@ -67,18 +67,16 @@ std::vector<std::string_view> ranks(const Results& results) {
     const Entry*& first = best[entry.metrics.workers].first;
     if (first == nullptr || entry.metrics.iteration_us < first->metrics.iteration_us) first = &entry;
   }
-  const auto is_equal = [&](const Entry& entry) {  // to the fastest, though slower
-    const Entry& first = *best[entry.metrics.workers].first;
-    return entry.metrics.iteration_us > first.metrics.iteration_us && entry.interval && first.interval &&
-           entry.interval->low_us <= first.interval->high_us;
-  };
-  for (const Entry& entry : results.entries)
-    if (is_equal(entry)) best[entry.metrics.workers].is_shared = true;
+  for (const Entry& entry : results.entries) {
+    Best& own = best[entry.metrics.workers];
+    if (is_as_fast(entry, *own.first)) own.is_shared = true;
+  }
   std::vector<std::string_view> out;
   for (const Entry& entry : results.entries) {
     const Best& own = best[entry.metrics.workers];
     const bool is_fastest = entry.metrics.iteration_us == own.first->metrics.iteration_us;
-    out.push_back(is_equal(entry) || (is_fastest && own.is_shared) ? "=" : is_fastest ? "*" : "");
+    const bool is_equal = is_as_fast(entry, *own.first) || (is_fastest && own.is_shared);
+    out.push_back(is_equal ? "=" : is_fastest ? "*" : "");
   }
   return out;
 }
@@ -98,8 +96,9 @@ std::string transfer_of(const planner::PlanGroup& group) {
   std::string out;
   if (group.transfer.all_reduce) out = group.transfer.all_reduce->name + " all-reduce";
   if (!group.transfer.compressor) return out;
-  const std::string& name = group.transfer.compressor->name;
-  return (out.empty() ? "" : out + ", ") + (name == "none" ? "uncompressed" : "compressed by " + name);
+  const planner::Compressor& compressor = *group.transfer.compressor;
+  return (out.empty() ? "" : out + ", ") +
+         (compressor.is_none() ? "uncompressed" : "compressed by " + planner::described(compressor));
 }
 
 ordered_json json_of(const planner::Spread& spread) {
@@ -142,10 +141,12 @@ ordered_json json_of(const planner::WorkerReport& report) {
 }
 
 ordered_json json_of(const planner::Interval& interval) {
-  return {{"low_us", interval.low_us},
-          {"high_us", interval.high_us},
-          {"share", planner::kIntervalShare},
-          {"samples", interval.samples}};
+  ordered_json out = {{"low_us", interval.low_us},
+                      {"high_us", interval.high_us},
+                      {"share", planner::kIntervalShare},
+                      {"samples", interval.samples}};
+  if (interval.slower_share) out["slower_share"] = *interval.slower_share;
+  return out;
 }
 
 bool has_intervals(const Results& results) {
@@ -533,19 +534,24 @@ std::string results_table(Results results, std::size_t width) {
   out +=
       " + exposed communication + update + unoverlapped input (or an overlapped input that takes longer)\n";
   out += has_channel ? "channel = communication, hidden or not; * fastest" : "* fastest";
-  out += std::ranges::count(marks, "=") > 0 ? "; = not told apart: their 95 % intervals overlap\n" : "\n";
+  out += std::ranges::count(marks, "=") > 0
+             ? "; = not told apart: not slower in 97.5 % of the iterations drawn\n"
+             : "\n";
   return out + stage_table(results, width) + memory_table(results, width) + interval_lines(results) +
          worker_lines(results) + what_if_table(results, width) + job_table(results, width);
 }
 
 std::string plan_table(const planner::PlanFile& plan) {
   const bool exact = plan.optimality == planner::Optimality::exact;
+  const planner::Program program = planner::pipeline(plan.pipeline).program(1, plan.options);
+  const bool is_all_reduced =
+      plan.target.empty() && program.ops.front().kind == core::CollectiveKind::all_reduce;
   std::string out =
-      fmt::format("{} on {} workers, pipeline {}{}, {} all-reduce{}: {} groups, {} ms per iteration ({})\n\n",
+      fmt::format("{} on {} workers, pipeline {}{}, {} {}{}: {} groups, {} ms per iteration ({})\n\n",
                   core::one_line(plan.model), plan.workers, plan.pipeline,
                   plan.target.empty() ? "" : fmt::format(" as {} behaves", core::one_line(plan.target)),
-                  plan.all_reduce.name,
-                  plan.compressor.is_none() ? "" : ", compressed by " + core::one_line(plan.compressor.name),
+                  plan.all_reduce.name, is_all_reduced ? "all-reduce" : "collectives",
+                  plan.compressor.is_none() ? "" : ", compressed by " + planner::described(plan.compressor),
                   plan.groups.size(), ms(plan.iteration_us),
                   exact ? fmt::format("exact: no other grouping {}is faster",
                                       plan.target.empty() ? "" : "that it can form ")

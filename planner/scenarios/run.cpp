@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -192,7 +193,32 @@ std::optional<Entry> entry_at_once(const Setting& setting, const Schedule& sched
   return entry_of(schedule, prediction->metrics);
 }
 
+/// Compares the samples of all entries on a number of workers with those of the fastest, and drops them.
+void compare_samples(std::span<Entry> entries) {
+  const Entry& first =
+      *std::ranges::min_element(entries, {}, [](const Entry& entry) { return entry.metrics.iteration_us; });
+  for (Entry& entry : entries)
+    if (&entry != &first && entry.interval && first.interval)
+      entry.interval->slower_share = planner::slower_share(*entry.interval, *first.interval);
+  for (Entry& entry : entries)
+    if (entry.interval) entry.interval->sampled_us.clear();
+}
+
 }  // namespace
+
+const Entry& fastest(const std::vector<Entry>& entries, std::int64_t workers) {
+  const Entry* out = nullptr;
+  for (const Entry& entry : entries)
+    if (entry.metrics.workers == workers &&
+        (out == nullptr || entry.metrics.iteration_us < out->metrics.iteration_us))
+      out = &entry;
+  return *out;
+}
+
+bool is_as_fast(const Entry& entry, const Entry& fastest) {
+  return entry.metrics.iteration_us > fastest.metrics.iteration_us && entry.interval &&
+         entry.interval->slower_share.value_or(1) < planner::kToldApartShare;
+}
 
 Results run(const Scenario& scenario, const RunOptions& options) {
   Results results = {.scenario = scenario.name, .warnings = {}, .entries = {}, .jobs = {}};
@@ -233,6 +259,7 @@ Results run(const Scenario& scenario, const RunOptions& options) {
       });
       tell(0, 0);
     }
+    compare_samples(std::span(results.entries).last(scenario.schedules.size()));
     if (scenario.job) results.jobs.push_back(run_job(scenario, workers, warnings));
   }
   results.warnings = warnings.texts(scenario);

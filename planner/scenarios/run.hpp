@@ -50,6 +50,11 @@ struct Results {
   std::vector<JobResult> jobs;        ///< by number of workers; for the scenario's job
 };
 
+/// The fastest on this number of workers, which must have an entry; the first of equal ones.
+const Entry& fastest(const std::vector<Entry>& entries, std::int64_t workers);
+/// Whether the entry is slower than the fastest one, but not in nearly all of the samples that both have.
+bool is_as_fast(const Entry& entry, const Entry& fastest);
+
 /// The state of run(): how many of its entries are done and, of the next one, how many samples of how many.
 struct Progress {
   std::size_t done = 0;

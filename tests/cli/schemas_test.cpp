@@ -343,11 +343,16 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
                {output_of({"plan", "tests/data/schemas/scenario-parallel.json", "--explain", "--json"}),
                 output_of({"plan", "tests/data/schemas/scenario-interleaved.json", "--schedule", "wfbp",
                            "--explain", "--json"})});
-  // a Horovod cycle and one worker
-  check_output("explanation", {output_of({"plan", "googlenet-k80", "--workers", "16", "--explain", "--json"}),
-                               output_of({"plan", "googlenet-k80", "--workers", "1", "--explain", "--json"}),
-                               output_of({"plan", "googlenet-k80", "--workers", "16", "--schedule", "horovod",
-                                          "--explain", "--json"})});
+  // a Horovod cycle and one worker, collectives of several kinds
+  check_output("explanation",
+               {output_of({"plan", "googlenet-k80", "--workers", "16", "--explain", "--json"}),
+                output_of({"plan", "googlenet-k80", "--workers", "1", "--explain", "--json"}),
+                output_of({"plan", "googlenet-k80", "--workers", "16", "--schedule", "horovod", "--explain",
+                           "--json"}),
+                output_of({"plan", "resnet50-v100-nodes", "--workers", "16", "--schedule", "hsdp",
+                           "--explain", "--json"})},
+               {"/properties/groups/items/properties/waited_for: scatters",   // with several channels
+                "/properties/groups/items/properties/waited_for: workers"});  // with jitter
   check_output("memory-front",
                {output_of({"plan", "tests/data/schemas/scenario-sharded.json", "--schedule", "fsdp2",
                            "--memory-front", "--json"})},

@@ -212,5 +212,15 @@ TEST_CASE("compressor: what is done on the way is the channel's, of all-reduces 
   }
 }
 
+TEST_CASE("compressor: what it keeps is told with its name") {
+  CHECK(described(built_in_compressor("dgc"), 4) == "dgc (density 0.01)");
+  CHECK(described(built_in_compressor("dgc"), 2) == "dgc (density 0.006667)");
+  CHECK(described(built_in_compressor("dgc")) == "dgc (ratio 0.02)");
+  CHECK(described(built_in_compressor("power-sgd")) == "power-sgd (rank 1)");
+  CHECK(described(built_in_compressor("fp16")) == "fp16");
+  CHECK(described(built_in_compressor("efsignsgd"), 4) == "efsignsgd");
+  CHECK(described(sparse_compressor("ok-topk", 0.002)) == "ok-topk (density 0.002)");
+}
+
 }  // namespace
 }  // namespace planner

@@ -33,7 +33,7 @@ TEST_CASE("emit: the table names what there is") {
   for (const Emitter& emitter : emitters()) CHECK_FALSE(emitter.summary.empty());
 }
 
-TEST_CASE("emit: Horovod keeps the plan's cycle, and says what an own tick would change") {
+TEST_CASE("emit: Horovod keeps the plan's cycle, and says what another tick would change") {
   // Ticks every 150 us. The groups are ready at 300, 400 and 500, so they are issued at 300, 450 and 600.
   Groups groups = of_counts({3, 1, 1});
   const std::vector<int> ticks_us = {300, 450, 600};
@@ -42,7 +42,6 @@ TEST_CASE("emit: Horovod keeps the plan's cycle, and says what an own tick would
   CHECK(emission.json["groups_reproduced"] == true);
   CHECK(emission.json["cycle_ms"] == 0.15);
   CHECK(emission.text.find("#   HOROVOD_CYCLE_TIME=0.15  # ms, as in the plan\n") != std::string::npos);
-  CHECK_FALSE(emission.json.contains("at_default_cycle"));
 
   groups[2].tick = sim::from_us(750);
   const ordered_json later = Planned(five_tensors(), groups).emit("horovod").json;
@@ -109,6 +108,13 @@ TEST_CASE("emit: names that would end a string or a comment do not") {
   CHECK(planned.emit("horovod").text.find(R"(["a\"]\nimport os.w"])") != std::string::npos);
 }
 
+/// Only Horovod delays groups, each by less than a tick.
+void check_loss(std::string_view emitter, double loss_us) {
+  constexpr double kTickUs = 1000;
+  CHECK(loss_us >= 0);
+  CHECK(loss_us < (emitter == "horovod" ? kTickUs : 1e-6));
+}
+
 TEST_CASE("emit: every emitter says the same of itself for any plan, and costs what the simulator says") {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
@@ -128,7 +134,7 @@ TEST_CASE("emit: every emitter says the same of itself for any plan, and costs w
       const bool all_reduces =
           emitter.name != "deepspeed" && emitter.name != "fsdp" && emitter.name != "inductor";
       if (all_reduces && std::string_view(pipeline) == "wfbp" && emission.json["groups_reproduced"])
-        CHECK(emission.json["makes"]["loss_us"] == 0.0);
+        check_loss(emitter.name, emission.json["makes"]["loss_us"]);
       const bool does_all = emitter.name == "ddp" || emitter.name == "horovod" || emitter.name == "comm-hook";
       if (does_all) CHECK(emission.json["groups_reproduced"] == true);
       if (does_all || !emission.json.contains("best_single_cap")) continue;

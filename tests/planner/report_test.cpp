@@ -200,6 +200,36 @@ TEST_CASE("report: schedules that are as fast as the fastest are named with it")
   CHECK(line.starts_with("On 512 workers sync-easgd (like mg-wfbp, fusewise) is the fastest: "));
 }
 
+TEST_CASE("report: a schedule that is not told apart from the fastest is named with its time") {
+  scenarios::Results results = scenarios::run(small_scenario("4", R"(["wfbp", "fusewise"])"));
+  results.entries[0].metrics.iteration_us = 120;
+  results.entries[1].metrics.iteration_us = 100;
+  const auto advice = [&](double slower_share) -> std::string {
+    for (scenarios::Entry& each : results.entries)
+      each.interval = planner::Interval{.low_us = 90, .high_us = 130, .samples = 40};
+    results.entries[0].interval->slower_share = slower_share;
+    const auto file = core::Field::parse(scenarios::results_json(results), "results.json");
+    return report::of_results(file).data.at("advice").at(0);
+  };
+  CHECK(advice(0.9).starts_with("On 4 workers fusewise is predicted to be the fastest: 0.100 ms"));
+  CHECK(advice(0.9).ends_with(" As the inputs are known, it is not told apart from wfbp (0.120 ms)."));
+  CHECK(advice(0.98).starts_with("On 4 workers fusewise is the fastest: 0.100 ms"));
+}
+
+TEST_CASE("report: a job is shown as simulate prints it, also of results on file") {
+  const scenarios::Scenario scenario = scenarios::read_scenario(
+      core::Field::load(support::source_dir() / "scenarios" / "resnet50-v100-job.json"));
+  const report::Report made = report::of_scenario(
+      scenario, {.workers = 8, .schedule = planner::preset_schedule("fusewise"), .is_default = true});
+  const auto results = ordered_json::parse(scenarios::results_json(scenarios::run(scenario)));
+  REQUIRE(results.at("jobs").size() == 2);
+  CHECK(made.data.at("jobs") == results.at("jobs"));
+  CHECK(made.data.at("plan").at("document").at("collectives").at("all_reduce") == "two_level");
+  CHECK(made.data.at("about").get<std::string>().find("; two_level all-reduce.") != std::string::npos);
+  CHECK(report::of_results(core::Field::parse(results.dump(), "r.json")).data.at("jobs") ==
+        results.at("jobs"));
+}
+
 TEST_CASE("report: where no plan is possible the page says why") {
   const scenarios::Scenario scenario = small_scenario("2", R"(["wfbp"])");
   const report::Report made =

@@ -82,9 +82,10 @@ Window median_step(const ranks::RankTrace& trace) {
     return a.span.second - a.span.first < b.span.second - b.span.first;
   });
   Window& median = windows[(windows.size() - 1) / 2];
-  median.text = median.text.empty()
-                    ? fmt::format("the median of {} iterations, told apart by their updates", windows.size())
-                    : fmt::format("step {}, the median of {}", core::printable(median.text), windows.size());
+  median.text =
+      median.text.empty()
+          ? fmt::format("the iteration of median length of {}, told apart by their updates", windows.size())
+          : fmt::format("step {}, of median length of {}", core::printable(median.text), windows.size());
   return median;
 }
 

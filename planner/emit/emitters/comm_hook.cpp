@@ -131,7 +131,7 @@ std::string registration(const Choice& choice) {
 }
 
 std::string name_of(const Compressor& compressor) {
-  return compressor.is_none() ? "uncompressed" : fmt::format("compressed by {}", compressor.name);
+  return compressor.is_none() ? "uncompressed" : fmt::format("compressed by {}", described(compressor));
 }
 
 /// Why groups of the plan that have another compressor are not made, by group.

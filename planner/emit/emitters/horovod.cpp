@@ -30,31 +30,13 @@ Behaviour behaves(const PlanFile& /*plan*/, const Workload& /*workload*/) {
   return all_reduces("one all-reduce for each group, under backward, at the tick after its last gradient");
 }
 
-const Target& target() {
-  static const Target target = {
-      .name = "horovod",
-      .framework = "Horovod",
-      .behaves = behaves,
-      .read_only = {"Horovod at 2626dc87."},
-      .does_not = {"compress, unless DistributedOptimizer is given compression=hvd.Compression.fp16."}};
-  return target;
-}
-
 /// Gradients are compressed before Horovod counts them, so these are bytes that are sent.
 Sizes padded(Sizes out) {
   for (std::int64_t& size : out) size = (size + kPadding - 1) / kPadding * kPadding;
   return out;
 }
 
-/// The longest cycle on whose ticks the plan issues its groups; 0 if it uses no ticks.
-Time cycle_of(const Groups& groups) {
-  std::int64_t cycle = 0;
-  for (const Group& group : groups) cycle = std::gcd(cycle, group.tick.count());
-  return Time(cycle);
-}
-
 Time tick_of(Time ready, Time cycle) {
-  if (cycle == Time::zero()) return Time::zero();
   return (ready / cycle + (ready % cycle == Time::zero() ? 0 : 1)) * cycle;
 }
 
@@ -71,6 +53,33 @@ Groups on_ticks(const Workload& workload, const Groups& groups, Time cycle) {
   return out;
 }
 
+Groups on_own_ticks(const Workload& workload, const Groups& groups) {
+  return on_ticks(workload, groups, kDefaultCycle);
+}
+
+bool has_ticks(const Groups& groups) {
+  return std::ranges::any_of(groups, [](const Group& group) { return group.tick > Time::zero(); });
+}
+
+/// Horovod's own cycle, unless the plan issues its groups on the ticks of another: then the longest such.
+Time cycle_of(const Workload& workload, const Groups& groups) {
+  if (!has_ticks(groups) || on_own_ticks(workload, groups) == in_order(groups)) return kDefaultCycle;
+  std::int64_t cycle = 0;
+  for (const Group& group : groups) cycle = std::gcd(cycle, group.tick.count());
+  return Time(cycle);
+}
+
+const Target& target() {
+  static const Target target = {
+      .name = "horovod",
+      .framework = "Horovod",
+      .behaves = behaves,
+      .read_only = {"Horovod at 2626dc87."},
+      .does_not = {"compress, unless DistributedOptimizer is given compression=hvd.Compression.fp16."},
+      .issued = on_own_ticks};
+  return target;
+}
+
 /// The threshold in whole MiB that holds the largest group.
 std::int64_t threshold_for(const Sizes& padded, const Groups& groups) {
   std::int64_t max = 0;
@@ -83,13 +92,11 @@ std::int64_t threshold_for(const Sizes& padded, const Groups& groups) {
 std::string milliseconds(Time cycle) { return fmt::format("{}", static_cast<double>(cycle.count()) / 1e9); }
 
 std::string environment(std::int64_t threshold, Time cycle) {
-  std::string out = fmt::format(
+  return fmt::format(
       "#   HOROVOD_DISABLE_GROUP_FUSION=1\n"
-      "#   HOROVOD_FUSION_THRESHOLD={}  # bytes; the largest group must fit\n",
-      threshold);
-  if (cycle > Time::zero())
-    out += fmt::format("#   HOROVOD_CYCLE_TIME={}  # ms, as in the plan\n", milliseconds(cycle));
-  return out;
+      "#   HOROVOD_FUSION_THRESHOLD={}  # bytes; the largest group must fit\n"
+      "#   HOROVOD_CYCLE_TIME={}  # ms, {}\n",
+      threshold, milliseconds(cycle), cycle == kDefaultCycle ? "Horovod's default" : "as in the plan");
 }
 
 /// The arguments of DistributedOptimizer that a plan without micro-batches or conversions does not need.
@@ -147,17 +154,9 @@ BestThreshold best_threshold(Report& report, const Sizes& bytes, Time cycle) {
   return best;
 }
 
-/// The cost of Horovod's default cycle of 1 ms for a plan without ticks.
-ordered_json at_default_cycle(const Report& report) {
-  const EmitRequest& request = report.request();
-  ordered_json out = {{"cycle_ms", 1}};
-  out.update(report.cost(on_ticks(request.workload, request.groups, kDefaultCycle)));
-  return out;
-}
-
 Emission emit_horovod(const EmitRequest& request) {
   Report report(target(), request);
-  const Time cycle = cycle_of(request.groups);
+  const Time cycle = cycle_of(request.workload, request.groups);
   const core::Dtype dtype = request.workload.profile->dtype;
   const GradientTypes types = gradient_types(request.types, dtype);
   const Sizes bytes = gradient_bytes_in(types.sent, request.workload);
@@ -166,24 +165,19 @@ Emission emit_horovod(const EmitRequest& request) {
   if (request.accumulation_steps > 1)
     report.note("backward_passes_per_step counts calls of backward() before each step().");
   const Groups groups = on_ticks(request.workload, request.groups, cycle);
-  report.made(groups);
+  // a plan without ticks leaves to Horovod when its groups are issued
+  report.made(has_ticks(request.groups) ? groups : in_order(request.groups), report.iteration_us(groups));
   const std::int64_t threshold = threshold_for(padded(bytes), groups);
   const BestThreshold best = best_threshold(report, bytes, cycle);
   const ordered_json best_json = report.best_cost("HOROVOD_FUSION_THRESHOLD", best.bytes, best.cap);
   ordered_json specific = {{"HOROVOD_DISABLE_GROUP_FUSION", 1},
                            {"HOROVOD_FUSION_THRESHOLD", threshold},
                            {"cycle_ms", static_cast<double>(cycle.count()) / 1e9}};
-  std::string text =
+  const std::string text =
       report.heading() + "# environment of every worker:\n" + environment(threshold, cycle) +
       python(request, groups, types) +
       fmt::format("#\n# Without groups, HOROVOD_FUSION_THRESHOLD={} does best:\n# {}\n# ({})\n", best.bytes,
                   Report::cost_text(best_json), Report::tried_text(best.cap));
-  if (cycle == Time::zero()) {
-    specific["at_default_cycle"] = at_default_cycle(report);
-    text +=
-        fmt::format("# These times are without a cycle; with groups on Horovod's own ticks of 1 ms:\n# {}\n",
-                    Report::cost_text(specific["at_default_cycle"]));
-  }
   specific["best_single_cap"] = best_json;
   return {.text = text + report.remarks(), .json = report.json(specific)};
 }

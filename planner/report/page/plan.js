@@ -78,8 +78,10 @@ function groupsChart(width, groups) {
 }
 
 function reasonText(group, since = "backward") {
-  const waited = { gradients: "It started as soon as its last gradient was ready", channel: "It waited for the group before it, which kept the channel busy", tick: "It waited for the next tick of the cycle", pass: "It waited for a pass of its stage, after which gradients are sent" }[group.waited_for];
-  let out = waited ? `${waited}${group.waited_for === "channel" ? `: ready at ${ms(group.sendable_us)} ms of ${since}, started at ${ms(group.start_us)} ms` : ` (${ms(group.start_us)} ms into ${since})`}.` : "";
+  const waited = { gradients: "It started as soon as its last gradient was ready", channel: "It waited for the group before it, which kept the channel busy", gather: "It waited for an all-gather before it on the channel", tick: "It waited for the next tick of the cycle",
+    scatters: "It waited for the limit on reduce-scatters in flight", workers: "It waited for slower workers", pass: "It waited for a pass of its stage, after which gradients are sent" }[group.waited_for];
+  let out = waited ? `${waited}${["channel", "gather"].includes(group.waited_for) ? `: ready at ${ms(group.sendable_us)} ms of ${since}, started at ${ms(group.start_us)} ms` : ` (${ms(group.start_us)} ms into ${since})`}.` : "";
+  if (group.exposed_by_collective) out += ` Compute waits ${Object.entries(group.exposed_by_collective).map(([kind, us]) => `${ms(us)} ms for its ${kind.replaceAll("_", "-")}s`).join(", ")}.`;
   if (group.merge_cost_us !== undefined) out += ` Merging it with the next group would ${changeText(group.merge_cost_us)}.`;
   if (group.split_cost_us !== undefined) out += ` The best split, after ${group.split_after}, would ${changeText(group.split_cost_us)}.`;
   return out;
@@ -141,7 +143,7 @@ function showWhatIfs(explanation) {
   if ((explanation.compressors || []).length > 0) {
     section.append(html("h3", {}, "Does compression pay?"));
     section.append(html("p", { class: "quiet" }, `The best plan without compression takes ${ms(explanation.best_uncompressed_us)} ms. Extra iterations that a lossy compressor may need are not counted: see fusewise plan --consider-compression.`));
-    section.append(table(explanation.compressors, [["compressor", (row) => row.name, "left"], ["iteration ms", (row) => ms(row.iteration_us)],
+    section.append(table(explanation.compressors, [["compressor", (row) => row.name + (row.density ? ` (density ${number(row.density, 4)})` : ""), "left"], ["iteration ms", (row) => ms(row.iteration_us)],
       ["saves", (row) => percent(1 - row.iteration_us / explanation.best_uncompressed_us)],
       ["pays", (row) => {
         const factor = row.break_even_slowdown_per_byte;

@@ -92,12 +92,22 @@ function showNumbers() {
   const section = view("numbers", "All numbers");
   const best = new Map();
   for (const entry of data.results) if (!(best.get(entry.workers) <= entry.iteration_us)) best.set(entry.workers, entry.iteration_us);
-  section.append(html("p", { class: "quiet" }, "The fastest schedule of each number of workers is in bold."));
+  section.append(html("p", { class: "quiet" }, "The fastest schedule of each number of workers is in bold, with those that are not told apart from it."));
   section.append(table(data.results, [
     ["workers", (entry) => entry.workers], ["schedule", (entry) => entry.schedule, "left"], ["groups", (entry) => entry.groups],
     ["iteration ms", (entry) => ms(entry.iteration_us)], ["exposed ms", (entry) => ms(entry.exposed_communication_us)],
     ["channel ms", (entry) => ms(entry.communication_us)], ["samples/s", (entry) => entry.throughput_samples_per_s.toFixed(1)],
     ["speedup", (entry) => entry.speedup.toFixed(2)], ["efficiency", (entry) => percent(entry.scaling_efficiency)],
     ["sent per worker", (entry) => bytes(entry.bytes_sent_per_worker)]],
-    (entry) => (entry.iteration_us === best.get(entry.workers) ? "best" : null)));
+    (entry) => (entry.iteration_us === best.get(entry.workers) || (entry.interval && entry.interval.slower_share < 0.975) ? "best" : null)));
+  if (data.jobs) showJobs(section);
+}
+
+function showJobs(section) {
+  const rows = data.jobs.flatMap((job) => [...job.phases.map((phase) => ({ workers: job.workers, ...phase })), { ...job, name: "all of the job" }]);
+  const columns = [["workers", (row) => row.workers], ["phase", (row) => row.name, "left"], ["schedule", (row) => row.schedule || "", "left"], ["epochs", (row) => row.epochs || ""],
+    ["iterations an epoch", (row) => row.iterations_per_epoch || ""], ["first epoch ms", (row) => (row.phases ? "" : ms(row.first_epoch_iteration_us))],
+    ["iteration ms", (row) => (row.phases ? "" : ms(row.iteration_us))], ["seconds", (row) => row.seconds.toFixed(1)]];
+  if (data.jobs.some((job) => job.cost !== undefined)) columns.push(["cost", (row) => (row.cost === undefined ? "" : row.cost.toFixed(2))]);
+  section.append(html("h3", {}, "The whole job"), table(rows, columns, (row) => (row.phases ? "best" : null)));
 }

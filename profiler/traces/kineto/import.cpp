@@ -311,7 +311,8 @@ void add_rest(core::Profile& profile, const Measured& all, bool is_alone) {
 }
 
 /// The parts add up to the length.
-std::string iteration_text(const core::Profile& profile, const Measured& all, const UsedSteps& used) {
+std::string iteration_text(const core::Profile& profile, const Measured& all, const UsedSteps& used,
+                           bool on_host) {
   double forward = 0;
   double backward = 0;
   for (const core::ProfileLayer& layer : profile.layers) {
@@ -323,9 +324,10 @@ std::string iteration_text(const core::Profile& profile, const Measured& all, co
   const double waits = all.length - forward - backward - optimizer - other - all.exposed();
   return fmt::format(
       "an iteration takes {:.3f} ms (median of {}, spread {:.3f}): forward {:.3f}, backward {:.3f}, "
-      "optimizer {:.3f}, other {:.3f}, exposed communication {:.3f}, waiting for the host {:.3f} ms",
+      "optimizer {:.3f}, other {:.3f}, exposed communication {:.3f}, {} {:.3f} ms",
       all.length / 1e3, used.lengths_us.size(), spread(used.lengths_us) / 1e3, forward / 1e3, backward / 1e3,
-      optimizer / 1e3, other / 1e3, all.exposed() / 1e3, waits / 1e3);
+      optimizer / 1e3, other / 1e3, all.exposed() / 1e3,
+      on_host ? "between operators" : "waiting for the host", waits / 1e3);
 }
 
 /// Empty if the GPU hardly waits for launches: the profiler takes time for each (docs/gpu.md).
@@ -403,12 +405,14 @@ std::string difference_text(const UsedSteps& used) {
       used.steps.size(), used.lengths_us.size(), used.used_us / 1e3, used.median_us() / 1e3);
 }
 
-std::string communication_text(const Communication& communication, const UsedSteps& used) {
-  if (communication.kernels == 0) return "no NCCL kernels: communication cannot be measured from this trace";
+std::string communication_text(const Communication& communication, const UsedSteps& used, bool on_host) {
+  const std::string_view kind = on_host ? "collectives" : "NCCL kernels";
+  if (communication.kernels == 0)
+    return fmt::format("no {}: communication cannot be measured from this trace", kind);
   return fmt::format(
-      "{} NCCL kernels, {} of them other than all-reduce, reduce-scatter and all-gather, {} without a known "
+      "{} {}, {} of them other than all-reduce, reduce-scatter and all-gather, {} without a known "
       "size or group; in an iteration communication runs for {:.3f} ms",
-      communication.kernels, communication.other_kinds, communication.without_size,
+      communication.kernels, kind, communication.other_kinds, communication.without_size,
       median(of_steps(communication.busy_us, used.steps)) / 1e3);
 }
 
@@ -417,8 +421,9 @@ std::optional<core::Network> network_of(const Trace& trace, const Communication&
                                         const traces::ImportOptions& options) {
   if (communication.series.empty()) return std::nullopt;
   core::Network out =
-      traces::network_of({.source = "PyTorch profiler trace, the shortest NCCL kernel of each size, which "
-                                    "waited least for other ranks",
+      traces::network_of({.source = fmt::format("PyTorch profiler trace, the shortest {} of each size, which "
+                                                "waited least for other ranks",
+                                                computes_on_host(trace) ? "collective" : "NCCL kernel"),
                           .series = communication.series},
                          options.network_name.empty() ? stem(trace.path) : options.network_name);
   if (options.line_rate_gbps > 0) out.line_rate_gbps = options.line_rate_gbps;
@@ -602,9 +607,9 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
       fmt::format("{} events, {:.3f} ms of {} time, {:.2f} % of it attributed", trace.events, whole,
                   computes_on_host(trace) ? "CPU" : "GPU", whole > 0 ? 100 * attributed / whole : 0),
       role_text(shares, whole) + largest_other(calls), steps_text(calls, used),
-      communication_text(communication, used)};
+      communication_text(communication, used, computes_on_host(trace))};
   if (out.profile.iteration) {
-    out.account.push_back(iteration_text(out.profile, iterations, used));
+    out.account.push_back(iteration_text(out.profile, iterations, used, computes_on_host(trace)));
     out.account.push_back(host_text(out.profile, iterations, computes_on_host(trace)));
   }
   if (found.has_backward && found.without_backward > 0)

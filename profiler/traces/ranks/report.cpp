@@ -69,7 +69,8 @@ std::string sizes_table(const GroupStatistics& group, std::int64_t zero_ns) {
 std::string group_text(const Report& report, const GroupStatistics& group, std::int64_t zero_ns) {
   std::string out = '\n' + title(report.job.groups[group.group]) + '\n';
   out += fmt::format(
-      "{} collectives: kernels of {} to {} ms per rank, {} ms from last arrival to last end; exposed {} ms "
+      "{} collectives in all: they run {} to {} ms per rank, {} ms from last arrival to last end; exposed {} "
+      "ms "
       "per "
       "rank, of it {} ms waiting for others\n",
       group.collectives, ms(group.min_kernel_us), ms(group.max_kernel_us), ms(group.transfer_us),
@@ -262,8 +263,8 @@ std::string report_text(const Report& report) {
   const Job& job = report.job;
   std::int64_t world = static_cast<std::int64_t>(job.ranks.size());
   for (const RankTrace& trace : job.ranks) world = std::max(world, trace.world_size);
-  std::string out = fmt::format("{} of {} ranks; times from the first kernel of rank {}\n", job.ranks.size(),
-                                world, job.ranks.front().rank);
+  std::string out = fmt::format("{} of {} ranks over their whole traces; times since rank {} began\n",
+                                job.ranks.size(), world, job.ranks.front().rank);
   if (job.clocks.collectives > 0) out += clocks_text(job);
   out += ranks_table(job);
   const std::int64_t zero = zero_of(job);

@@ -112,7 +112,7 @@ bool cuts_a_module(const planner::Workload& workload, const Groups& groups) {
   });
 }
 
-TEST_CASE("--for: DDP and Horovod get the best of all groups, and a hook the best of all of one compressor") {
+TEST_CASE("--for: DDP gets the best of all groups, and a hook the best of all of one compressor") {
   for (std::uint32_t seed = 0; seed < support::seeds(80); ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -124,7 +124,7 @@ TEST_CASE("--for: DDP and Horovod get the best of all groups, and a hook the bes
             {{"name": "bf16", "ratio": 0.5, "collective": "all_reduce", "decode": {{"startup_us": {}}}}},
             "dgc"]}}}}}})",
         random.one_in(2) ? "wfbp" : "after_backward", random.below(30), random.below(30));
-    for (const char* name : {"ddp", "horovod", "comm-hook"}) {
+    for (const char* name : {"ddp", "comm-hook"}) {
       CAPTURE(name);
       PlannedFor planned(*scene, name, offers);
       const bool has_hooks = std::string_view(name) == "comm-hook";
@@ -138,6 +138,32 @@ TEST_CASE("--for: DDP and Horovod get the best of all groups, and a hook the bes
       CHECK(planned.value_us() == sim::to_us(best));
       CHECK(planned.found.run.proof.value().optimality_gap == sim::Time::zero());
     }
+  }
+}
+
+TEST_CASE(
+    "--for: Horovod's groups are issued on its ticks of 1 ms, with a bound, and emitted at that price") {
+  for (std::uint32_t seed = 0; seed < support::seeds(40); ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const auto scene = small_scene(random);
+    PlannedFor planned(*scene, "horovod", R"("fusewise")");
+    sim::Time best = sim::Time::max();
+    support::for_each_grouping(
+        scene->setting.workload.gradient_count(), 1, support::any_grouping, [&](const Groups& groups) {
+          best = std::min(best, planned.value(planned.target.issued(scene->setting.workload, groups)));
+        });
+    for (const planner::Group& group : planned.found.run.groups) {
+      CHECK(group.tick % std::chrono::milliseconds(1) == sim::Time::zero());
+      CHECK(group.tick >= scene->setting.workload.gradients[group.end - 1].ready);
+    }
+    const sim::Time gap = planned.found.run.proof.value().optimality_gap;
+    CHECK(planned.value_us() >= sim::to_us(best));
+    CHECK(planned.value_us() - sim::to_us(gap) <= sim::to_us(best));
+    const nlohmann::ordered_json emission = planned.emission();
+    CHECK(emission["cycle_ms"] == 1);
+    CHECK(emission["makes"]["iteration_us"] == planned.value_us());
+    CHECK(emission["groups_reproduced"] == true);
   }
 }
 

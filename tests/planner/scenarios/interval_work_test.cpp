@@ -80,5 +80,28 @@ TEST_CASE("intervals: a number of samples that was asked for is taken, and 0 tak
   CHECK(none.warnings.empty());
 }
 
+// The layers vary by about 30 %, so that the intervals of both schedules overlap; but whatever they take, one
+// all-reduce of 40 us before the other layer's backward is faster than the same after it.
+TEST_CASE("intervals: schedules are compared by the same samples") {
+  ordered_json scenario = scenario_on(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    ordered_json& layer = scenario["profile"]["layers"][i];
+    layer = scenario["profile"]["layers"][0];
+    layer["name"] = "l" + std::to_string(i);
+    layer["tensors"][0]["name"] = "t" + std::to_string(i);
+    layer["forward_spread_us"] = 40;
+    layer["backward_spread_us"] = 80;
+  }
+  scenario["schedules"] = {"s-sgd", "wfbp"};
+  const auto results = run(read_scenario(core::Field::parse(scenario.dump(), "s.json")), {});
+  const Entry& slow = results.entries[0];
+  const Entry& fast = results.entries[1];
+  REQUIRE(slow.metrics.iteration_us > fast.metrics.iteration_us);
+  REQUIRE(slow.interval->low_us < fast.interval->high_us);
+  CHECK(slow.interval->slower_share == 1);
+  CHECK(!fast.interval->slower_share);
+  CHECK(!is_as_fast(slow, fast));
+}
+
 }  // namespace
 }  // namespace scenarios

@@ -198,6 +198,25 @@ TEST_CASE("import: the ranks of a job give a profile, a network and a report") {
   CHECK(network.measured[0].workers == 8);
 }
 
+TEST_CASE(
+    "import, compare: a job on CPUs has collectives and operators, and each table says what it measured") {
+  const support::TemporaryFolder folder;
+  const std::string job = (support::source_dir() / "tests/data/cpu/ddp").string();
+  const support::Outcome imported = support::run_program({"import", job, "-o", folder / "p.json"});
+  REQUIRE(imported.exit_code == 0);
+  for (const std::string gpu : {"NCCL", "kernel", "the host", "GPU"}) {
+    CAPTURE(gpu);
+    CHECK(imported.out.find(gpu) == std::string::npos);
+    CHECK(imported.err.find(gpu) == std::string::npos);
+  }
+  CHECK(imported.out.find("  measured: of each part the median of this rank's iterations") !=
+        std::string::npos);
+  CHECK(imported.out.find("2 of 2 ranks over their whole traces") != std::string::npos);
+  const support::Outcome compared = support::run_program({"compare", job});
+  REQUIRE(compared.exit_code == 0);
+  CHECK(compared.out.find("of median length of ") != std::string::npos);
+}
+
 TEST_CASE("compare: a plan is predicted with its options, and takes what `plan` said") {
   const ImportedJob job;
   for (const std::string schedule : {"fusewise", "zero1", "fsdp", "dear", "bytescheduler"}) {

@@ -1,0 +1,62 @@
+#include "planner/scenarios/default_schedule.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "core/errors.hpp"
+#include "planner/scenarios/run.hpp"
+
+namespace scenarios {
+
+using planner::Algorithm;
+using planner::Schedule;
+
+namespace {
+
+/// The iteration of this schedule alone; infinite if it cannot run.
+double iteration_us(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
+  Scenario alone = scenario;
+  alone.schedules = {schedule};
+  alone.workers = {workers};
+  alone.job.reset();
+  try {
+    return run(alone, {.samples = 0, .may_skip_simulation = true}).entries.front().metrics.iteration_us;
+  } catch (const core::InputError&) {
+    return std::numeric_limits<double>::infinity();
+  }
+}
+
+}  // namespace
+
+std::vector<Algorithm> all_reduces(const Scenario& scenario) {
+  std::vector<Algorithm> out;
+  for (const Schedule& schedule : scenario.schedules) {
+    const Algorithm& algorithm = all_reduce(scenario, schedule);
+    if (schedule.pipeline->algorithm == nullptr && std::find(out.begin(), out.end(), algorithm) == out.end())
+      out.push_back(algorithm);
+  }
+  return out;
+}
+
+Schedule default_schedule(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
+  const bool is_own = std::ranges::any_of(scenario.schedules,
+                                          [&](const Schedule& other) { return other.name == schedule.name; });
+  const std::vector<Algorithm> offered = all_reduces(scenario);
+  Schedule out = schedule;
+  if (is_own || offered.empty() || offered == std::vector{scenario.all_reduce}) return out;
+  out.all_reduce = offered.front();
+  if (offered.size() == 1) return out;
+  double best_us = std::numeric_limits<double>::infinity();
+  for (const Algorithm& algorithm : offered) {
+    Schedule tried = schedule;
+    tried.all_reduce = algorithm;
+    const double us = iteration_us(scenario, workers, tried);
+    if (us >= best_us) continue;
+    best_us = us;
+    out = tried;
+  }
+  return out;
+}
+
+}  // namespace scenarios

@@ -1,0 +1,78 @@
+// Explanations: what each group waited for, and which of its collectives are exposed.
+
+#include <set>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "planner/advise/explain.hpp"
+#include "tests/support/planning.hpp"
+
+namespace planner {
+namespace {
+
+using support::Scene;
+using support::schedule_of;
+
+Explanation explained(const Scene& scene, const std::string& json) {
+  const Schedule schedule = schedule_of(json);
+  return explain(scene.setting, schedule, scene.run(schedule));
+}
+
+// compute  f1 20--30  f2 60--70  b2 70--90           b1 110--130      (of each iteration)
+// channel  g1  0--20  g2 20--40  g1 70--90  r2 90--110           r1 130--150
+TEST_CASE("explain: a reduce-scatter waits for the all-gather before it on the channel, and for no tick") {
+  // halves of 4 + 400 x 0.09 each, the gradients of l2 ready while the parameters of l1 are gathered
+  const Scene scene(support::profile_of({{10, 20, {100}}, {10, 5, {100}}}), support::pair_of(4, 0.09));
+  const Explanation found = explained(scene, R"({"pipeline": "sharded", "fusion": "none"})");
+  REQUIRE(found.groups.size() == 2);
+  const GroupReason& first = found.groups[0];
+  CHECK(first.sendable_us == 5);
+  CHECK(first.start_us > first.sendable_us);
+  CHECK(first.waited_for == "gather");
+  CHECK(found.groups[1].waited_for == "gradients");
+  for (const GroupReason& group : found.groups) {
+    REQUIRE(group.exposed_by_kind.size() == 2);
+    const double scattering_us = group.exposed_by_kind.at(core::CollectiveKind::reduce_scatter);
+    CHECK(scattering_us <= group.end_us - group.start_us);
+    CHECK(scattering_us + group.exposed_by_kind.at(core::CollectiveKind::all_gather) == group.exposed_us);
+  }
+  CHECK(explanation_text(found).find("waited for an all-gather before it on the channel") !=
+        std::string::npos);
+}
+
+TEST_CASE("explain: what can be waited for is named as what it is") {
+  const Scene scene(support::profile_of({{10, 20, {100}}, {10, 20, {100}}, {10, 20, {100}}}),
+                    support::pair_of(4, 0.1));
+  const auto causes = [&](const std::string& json) {
+    std::set<std::string> out;
+    for (const GroupReason& group : explained(scene, json).groups) out.insert(group.waited_for);
+    return out;
+  };
+  CHECK(causes(R"("wfbp")") == std::set<std::string>{"gradients", "channel"});
+  CHECK(causes(R"("zero1")") == std::set<std::string>{"gradients"});
+  CHECK(
+      causes(
+          R"({"pipeline": "wfbp", "fusion": {"kind": "threshold", "cap_bytes": 1000000, "cycle_us": 1000}})") ==
+      std::set<std::string>{"tick"});
+}
+
+TEST_CASE("explain: on several channels a reduce-scatter waits for the limit of those in flight") {
+  const Scene scene(support::profile_of({{10, 20, {100}}, {10, 20, {100}}, {10, 20, {100}}}),
+                    support::pair_of(4, 0.4), 2, {.channels = 2});
+  const Explanation found =
+      explained(scene, R"({"pipeline": "sharded", "fusion": "none", "reshard_after_forward": false,
+                           "scatters_in_flight": 1})");
+  CHECK(found.groups[0].waited_for == "gradients");
+  CHECK(found.groups[1].waited_for == "scatters");
+}
+
+TEST_CASE("explain: with jitter a group waits for slower workers") {
+  const Scene scene(support::profile_of({{10, 20, {100}}, {10, 20, {100}}}), support::pair_of(4, 0.01), 8,
+                    {.jitter = {.sigma = 0.5, .seed = 1}});
+  const Explanation found = explained(scene, R"("sync-easgd")");
+  CHECK(found.groups[0].waited_for == "workers");
+}
+
+}  // namespace
+}  // namespace planner

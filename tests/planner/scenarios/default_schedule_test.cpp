@@ -1,0 +1,69 @@
+// The schedule that plans where none is named: with the all-reduce of the scenario's schedules.
+
+#include "planner/scenarios/default_schedule.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/field.hpp"
+#include "core/files.hpp"
+#include "planner/scenarios/run.hpp"
+#include "tests/support/program.hpp"
+
+namespace scenarios {
+namespace {
+
+/// ResNet-50 on nodes of eight workers, with these schedules.
+Scenario on_nodes(const std::string& schedules) {
+  const std::string file = (support::source_dir() / "scenarios" / "resnet50-v100-job.json").string();
+  auto json = nlohmann::ordered_json::parse(core::read_file(file));
+  json.erase("job");
+  json["schedules"] = nlohmann::ordered_json::parse(schedules);
+  return read_scenario(core::Field::parse(json.dump(), file));
+}
+
+double planned_us(const Scenario& scenario, const planner::Schedule& schedule) {
+  return plan(scenario, 128, schedule).plan.iteration_us;
+}
+
+constexpr const char* kTwoLevel = R"({"pipeline": "wfbp", "collectives": {"all_reduce": "two_level"}})";
+constexpr const char* kTree = R"({"pipeline": "wfbp", "collectives": {"all_reduce": "double_binary_tree"}})";
+
+TEST_CASE("default schedule: it has the all-reduce of the scenario's schedules, and no schedule is faster") {
+  const planner::Schedule named = planner::preset_schedule("fusewise");
+  const Scenario scenario = on_nodes(std::string("[") + kTwoLevel + "]");
+  const planner::Schedule found = default_schedule(scenario, 128, named);
+  REQUIRE(found.all_reduce.has_value());
+  CHECK(found.all_reduce->name == "two_level");
+  CHECK(planned_us(scenario, found) < planned_us(scenario, named));
+  CHECK(planned_us(scenario, found) <= planned_us(scenario, scenario.schedules.front()));
+}
+
+TEST_CASE("default schedule: of several all-reduces it has the one with the fastest plan") {
+  const planner::Schedule named = planner::preset_schedule("fusewise");
+  for (const std::string& both : {std::string("[") + kTwoLevel + ", " + kTree + ", \"wfbp\"]",
+                                  std::string("[\"wfbp\", ") + kTree + ", " + kTwoLevel + "]"}) {
+    const Scenario scenario = on_nodes(both);
+    CHECK(all_reduces(scenario).size() == 3);
+    double best_us = planned_us(scenario, named);
+    for (planner::Schedule tried : scenario.schedules) {
+      planner::Schedule with = named;
+      with.all_reduce = tried.all_reduce;
+      best_us = std::min(best_us, planned_us(scenario, with));
+    }
+    CHECK(planned_us(scenario, default_schedule(scenario, 128, named)) == best_us);
+  }
+}
+
+TEST_CASE("default schedule: a schedule of the scenario is planned as it is there") {
+  const Scenario scenario = on_nodes(std::string("[\"fusewise\", ") + kTwoLevel + "]");
+  CHECK_FALSE(default_schedule(scenario, 128, scenario.schedules.front()).all_reduce.has_value());
+  const Scenario usual = on_nodes(R"(["wfbp"])");
+  CHECK_FALSE(default_schedule(usual, 128, planner::preset_schedule("fusewise")).all_reduce.has_value());
+}
+
+}  // namespace
+}  // namespace scenarios
