@@ -14,6 +14,7 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/printable.hpp"
+#include "core/quantities.hpp"
 #include "planner/plan/plan_file.hpp"
 #include "planner/scenarios/replay.hpp"
 #include "profiler/traces/kineto/calls.hpp"
@@ -158,7 +159,8 @@ compared::Iteration predicted(const ranks::Report& report, const CompareOptions&
       compared::predicted(scenario, schedule_of(scenario, options.schedule), workers, inputs.exchange_us);
   add(warnings, scenario.warnings);
   add(warnings, out.warnings);
-  if (is_plan) out.source = fmt::format("{} on {} workers", core::printable(scenario.name), workers);
+  if (is_plan)
+    out.source = fmt::format("{} on {}", core::printable(scenario.name), core::counted(workers, "worker"));
   return out;
 }
 
@@ -175,8 +177,8 @@ compared::Iteration predicted_from_trace(const ranks::Report& report, const Comp
   const std::int64_t workers = scenario.workers.front();
   compared::Iteration out = compared::predicted(scenario, schedule, workers, imported.exchange_us);
   add(warnings, out.warnings);
-  out.source = fmt::format("the profile and the collectives of the trace itself, {} on {} worker{}",
-                           core::printable(schedule.name), workers, workers == 1 ? "" : "s");
+  out.source = fmt::format("the profile and the collectives of the trace itself, {} on {}",
+                           core::printable(schedule.name), core::counted(workers, "worker"));
   return out;
 }
 

@@ -67,9 +67,10 @@ std::string scenario_summary(const core::Field& file) {
   std::vector<std::string> names;
   for (const planner::Schedule& schedule : scenario.schedules) names.push_back(schedule.name);
   names = scenarios::without_folders(std::move(names));
-  return fmt::format("scenario {}: {} workers; schedules {}\n{}{}", scenario.name,
-                     core::list_text(scenario.workers), fmt::join(names, ", "), summary(scenario.profile),
-                     summary(scenario.network));
+  return fmt::format("scenario {}: {} worker{}; schedules {}\n{}{}", scenario.name,
+                     core::list_text(scenario.workers),
+                     scenario.workers == std::vector<std::int64_t>{1} ? "" : "s", fmt::join(names, ", "),
+                     summary(scenario.profile), summary(scenario.network));
 }
 
 std::string memory_front_summary(const core::Field& file) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/printable.hpp"
+#include "core/quantities.hpp"
 #include "planner/scenarios/supported.hpp"
 #include "validate/compared/iteration.hpp"
 
@@ -125,8 +126,8 @@ Iteration predicted(const scenarios::Scenario& scenario, const planner::Schedule
     for (const planner::Warning& warning : run.warnings) out.warnings.push_back(warning.text);
   });
   out.workers = workers;
-  out.source = fmt::format("{} with {} on {} workers", core::printable(scenario.name),
-                           core::printable(schedule.name), workers);
+  out.source = fmt::format("{} with {} on {}", core::printable(scenario.name), core::printable(schedule.name),
+                           core::counted(workers, "worker"));
   return out;
 }
 

@@ -6,14 +6,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/quantities.hpp"
+
 namespace planner {
 namespace {
 
+using core::counted;
 using nlohmann::ordered_json;
-
-std::string counted(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 /// Explains how the framework's groups treat the gradients of a plan group that it does not form.
 std::string why_other(const Workload& workload, const Group& group, const Groups& made) {
