@@ -182,10 +182,27 @@ compared::Iteration predicted_from_trace(const ranks::Report& report, const Comp
   return out;
 }
 
+/// Two ranks of one job are no measurement before and after a change.
+void check_same_rank(const std::vector<ranks::RankTrace>& before,
+                     const std::vector<ranks::RankTrace>& after) {
+  if (before.size() != 1 || after.size() != 1) return;
+  const ranks::RankTrace& first = before.front();
+  const ranks::RankTrace& second = after.front();
+  if (first.rank < 0 || second.rank < 0 || first.rank == second.rank) return;
+  if (first.world_size != second.world_size) return;
+  throw core::InputError(fmt::format(
+      "{}: /: expected a trace of rank {}, as {} before the change, got one of rank {} (fusewise compare "
+      "FOLDER takes the traces of one job; --plan FILE takes them as several files, too)",
+      core::one_line(second.path), first.rank, core::one_line(first.path), second.rank));
+}
+
 compared::Comparison before_and_after(const CompareOptions& options, std::vector<std::string>& warnings) {
+  const ranks::Report reports[2] = {read_side({options.traces[0]}, options),
+                                    read_side({options.traces[1]}, options)};
+  check_same_rank(reports[0].job.ranks, reports[1].job.ranks);
   compared::Iteration sides[2];
   for (std::size_t i = 0; i < 2; ++i) {
-    const ranks::Report report = read_side({options.traces[i]}, options);
+    const ranks::Report& report = reports[i];
     sides[i] = measured(report, options);
     sides[i].source = file_name(options.traces[i]) + ": " + sides[i].source;
     add(warnings, report.warnings);
