@@ -54,7 +54,15 @@ void check_timeline_workers(const Options& options, const scenarios::Scenario& s
   }
 }
 
+void check_output(const Options& options) {
+  if (!options.csv && options.output.ends_with(".csv"))
+    throw core::InputError(
+        fmt::format("--output: expected --csv with a name that ends in .csv, got {} without it",
+                    core::one_line(options.output)));
+}
+
 void simulate(const Options& options) {
+  check_output(options);
   const scenarios::Scenario scenario = scenarios::read_scenario(load_scenario(options.scenario), true);
   scenarios::RunOptions run = {.progress = ProgressLine()};
   for (const std::string& text : options.what_if)
