@@ -150,7 +150,8 @@ const planner::Schedule& schedule_of(const scenarios::Scenario& scenario, const 
 compared::Iteration predicted(const ranks::Report& report, const CompareOptions& options,
                               std::vector<std::string>& warnings) {
   const core::Field field = core::Field::load(options.plan);
-  const bool is_plan = field.at("format").one_of({"fusewise.plan", "fusewise.scenario"}) == "fusewise.plan";
+  constexpr std::string_view kFormats[] = {"fusewise.plan", "fusewise.scenario"};
+  const bool is_plan = format_of(field, kFormats) == "fusewise.plan";
   const Inputs inputs = is_plan ? inputs_of(report, options, warnings) : Inputs();
   const scenarios::Scenario scenario =
       is_plan ? scenario_of_plan(field, inputs, options) : scenarios::read_scenario(field);

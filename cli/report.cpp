@@ -118,9 +118,10 @@ report::Report collect(const std::string& path, const Options& options) {
   const core::Field file = core::Field::parse(text.text, core::one_line(path));
   check_is_scenario(file, options.input);
   check_was_run(file, options.input);
-  const std::string format = file.at("format").one_of(
-      {"fusewise.scenario", "fusewise.results", "fusewise.accuracy", "fusewise.comparison", "fusewise.fit",
-       "fusewise.memory-front", "fusewise.live-validation"});
+  constexpr std::string_view kFormats[] = {
+      "fusewise.scenario", "fusewise.results",      "fusewise.accuracy",       "fusewise.comparison",
+      "fusewise.fit",      "fusewise.memory-front", "fusewise.live-validation"};
+  const std::string format = format_of(file, kFormats);
   if (format == "fusewise.live-validation") return of_live_validation(file);
   if (format == "fusewise.results") return report::of_results(file);
   if (format == "fusewise.accuracy") return report::of_accuracy(file);

@@ -136,6 +136,7 @@ void add_simulate(const Command& program) {
                   "simulations for each prediction interval, where the inputs have a spread (default: 40 to "
                   "200, or no interval where a simulation is large)")
       .check(range<std::int64_t>(planner::kMinSamples, 10'000));
+  command.has_no("--workers", "the key \"workers\" of the scenario says on how many, as 8 or as [8, 16]");
   command.has_no("--plot", "fusewise report -o report.html draws charts of the same results");
   command.on_run([options] { simulate(*options); });
 }
