@@ -267,7 +267,8 @@ void print_absolute(const std::vector<Family>& families, const std::vector<Model
                     Violations& violations) {
   fmt::print(
       "\n## The exact plans themselves\n"
-      "Milliseconds an iteration on {} workers, and after the slash what no grouping can beat.\n"
+      "Milliseconds an iteration on {} workers, and after the slash what no grouping can beat under that "
+      "pipeline.\n"
       "\n| model | Gb/s | compute alone |",
       kShownWorkers);
   for (const Family& family : families) fmt::print(" {} |", family.title);

@@ -245,6 +245,17 @@ std::string similar_option(const CLI::App& command, const std::string& unknown) 
   return quote == std::string::npos ? "" : similar.insert(quote + 1, "--");
 }
 
+/// Other commands take several numbers of workers: what is wrong with a second one.
+std::string second_number(const CLI::App& command) {
+  const CLI::Option* const workers = command.get_option_no_throw("--workers");
+  const std::vector<std::string> rest = command.remaining(false);
+  const bool is_given = workers != nullptr && workers->count() == 1;
+  if (!is_given || rest.empty() || rest.front().find_first_not_of("0123456789,") != std::string::npos)
+    return "";
+  return fmt::format("--workers: expected one number, got {} {}", workers->results().front(),
+                     fmt::join(rest, " "));
+}
+
 /// Returns what is wrong with the first argument that nothing takes, or an empty text if that cannot be told.
 std::string unknown_argument(const CLI::App& command) {
   for (const std::string& word : command.remaining(false)) {
@@ -253,7 +264,7 @@ std::string unknown_argument(const CLI::App& command) {
       return fmt::format("The following argument was not expected: {}{}", core::printable(word), similar);
   }
   const std::vector<CLI::App*> chosen = command.get_subcommands();
-  return chosen.empty() ? "" : unknown_argument(*chosen.front());
+  return chosen.empty() ? second_number(command) : unknown_argument(*chosen.front());
 }
 
 /// An unknown command below a command, such as `netlab upp`, or none.

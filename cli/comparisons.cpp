@@ -14,6 +14,7 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/printable.hpp"
+#include "core/quantities.hpp"
 #include "planner/plan/plan_file.hpp"
 #include "planner/scenarios/replay.hpp"
 #include "profiler/traces/kineto/calls.hpp"
@@ -149,7 +150,8 @@ const planner::Schedule& schedule_of(const scenarios::Scenario& scenario, const 
 compared::Iteration predicted(const ranks::Report& report, const CompareOptions& options,
                               std::vector<std::string>& warnings) {
   const core::Field field = core::Field::load(options.plan);
-  const bool is_plan = field.at("format").one_of({"fusewise.plan", "fusewise.scenario"}) == "fusewise.plan";
+  constexpr std::string_view kFormats[] = {"fusewise.plan", "fusewise.scenario"};
+  const bool is_plan = format_of(field, kFormats) == "fusewise.plan";
   const Inputs inputs = is_plan ? inputs_of(report, options, warnings) : Inputs();
   const scenarios::Scenario scenario =
       is_plan ? scenario_of_plan(field, inputs, options) : scenarios::read_scenario(field);
@@ -158,7 +160,8 @@ compared::Iteration predicted(const ranks::Report& report, const CompareOptions&
       compared::predicted(scenario, schedule_of(scenario, options.schedule), workers, inputs.exchange_us);
   add(warnings, scenario.warnings);
   add(warnings, out.warnings);
-  if (is_plan) out.source = fmt::format("{} on {} workers", core::printable(scenario.name), workers);
+  if (is_plan)
+    out.source = fmt::format("{} on {}", core::printable(scenario.name), core::counted(workers, "worker"));
   return out;
 }
 
@@ -175,15 +178,32 @@ compared::Iteration predicted_from_trace(const ranks::Report& report, const Comp
   const std::int64_t workers = scenario.workers.front();
   compared::Iteration out = compared::predicted(scenario, schedule, workers, imported.exchange_us);
   add(warnings, out.warnings);
-  out.source = fmt::format("the profile and the collectives of the trace itself, {} on {} worker{}",
-                           core::printable(schedule.name), workers, workers == 1 ? "" : "s");
+  out.source = fmt::format("the profile and the collectives of the trace itself, {} on {}",
+                           core::printable(schedule.name), core::counted(workers, "worker"));
   return out;
 }
 
+/// Two ranks of one job are no measurement before and after a change.
+void check_same_rank(const std::vector<ranks::RankTrace>& before,
+                     const std::vector<ranks::RankTrace>& after) {
+  if (before.size() != 1 || after.size() != 1) return;
+  const ranks::RankTrace& first = before.front();
+  const ranks::RankTrace& second = after.front();
+  if (first.rank < 0 || second.rank < 0 || first.rank == second.rank) return;
+  if (first.world_size != second.world_size) return;
+  throw core::InputError(fmt::format(
+      "{}: /: expected a trace of rank {}, as {} before the change, got one of rank {} (fusewise compare "
+      "FOLDER takes the traces of one job; --plan FILE takes them as several files, too)",
+      core::one_line(second.path), first.rank, core::one_line(first.path), second.rank));
+}
+
 compared::Comparison before_and_after(const CompareOptions& options, std::vector<std::string>& warnings) {
+  const ranks::Report reports[2] = {read_side({options.traces[0]}, options),
+                                    read_side({options.traces[1]}, options)};
+  check_same_rank(reports[0].job.ranks, reports[1].job.ranks);
   compared::Iteration sides[2];
   for (std::size_t i = 0; i < 2; ++i) {
-    const ranks::Report report = read_side({options.traces[i]}, options);
+    const ranks::Report& report = reports[i];
     sides[i] = measured(report, options);
     sides[i].source = file_name(options.traces[i]) + ": " + sides[i].source;
     add(warnings, report.warnings);

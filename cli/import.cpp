@@ -248,7 +248,8 @@ void import_execution_trace(const Options& options, const std::string& file) {
 void read_model(const std::string& file, traces::ImportOptions& into) {
   if (!file.ends_with(".json") && !std::filesystem::is_regular_file(file)) return;
   const core::Field field = core::Field::load(file);
-  if (field.at("format").text() == "fusewise.profile") {
+  constexpr std::string_view kFormats[] = {"fusewise.profile", "fusewise.model"};
+  if (format_of(field, kFormats) == "fusewise.profile") {
     const core::Profile profile = core::read_profile(field);
     into.model = profile.model;
     for (const core::ProfileLayer& layer : profile.layers)

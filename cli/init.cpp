@@ -109,7 +109,8 @@ std::string device_of(const std::string& text) {
 }
 
 bool is_profile(const core::Field& file) {
-  return file.at("format").one_of({"fusewise.profile", "fusewise.model"}) == "fusewise.profile";
+  constexpr std::string_view kFormats[] = {"fusewise.profile", "fusewise.model"};
+  return format_of(file, kFormats) == "fusewise.profile";
 }
 
 /// The largest number of workers on which a bundled network was measured; 0 for another network.
@@ -128,10 +129,11 @@ void check_network(const std::string& text) {
   if (core::find_bundled_network(network_name(text))) return;
   if (text.find(".json") != std::string::npos) return void(core::read_network(core::Field::load(text)));
   if (core::parse_rate(text)) return;
-  throw core::InputError(fmt::format(
-      "--network: expected a rate such as 25gbit, a network file, or a name that 'fusewise show networks' "
-      "lists, got '{}'{}",
-      core::printable(text), core::suggestion(text, core::bundled_network_names())));
+  throw core::InputError(
+      fmt::format("--network: expected a rate in kbit, mbit, gbit or tbit (a second), such as 25gbit, a "
+                  "network file, or a name that 'fusewise show networks' "
+                  "lists, got '{}'{}",
+                  core::printable(text), core::suggestion(text, core::bundled_network_names())));
 }
 
 void complete(Options& options) {

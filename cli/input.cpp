@@ -9,6 +9,7 @@
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
+#include "core/file_format.hpp"
 #include "core/files.hpp"
 #include "core/ignoring_case.hpp"
 #include "core/quantities.hpp"
@@ -31,9 +32,17 @@ std::string known_name(std::string_view option, const std::string& text,
                                core::suggestion(text, known)));
 }
 
+std::string format_of(const core::Field& file, std::span<const std::string_view> formats) {
+  if (file.is_object() && !file.has("format"))
+    throw InputError(
+        fmt::format("{}: /format: {}", file.source(),
+                    core::no_format(formats, [&](std::string_view key) { return file.has(key); })));
+  return file.at("format").one_of(formats);
+}
+
 double read_rate(std::string_view option, const std::string& text) {
   const std::optional<double> rate = core::parse_rate(text);
-  if (!rate) reject(option, "a rate such as 1gbit", text);
+  if (!rate) reject(option, "a rate in kbit, mbit, gbit or tbit (a second), such as 1gbit", text);
   return *rate;
 }
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/field.hpp"
 #include "core/limits.hpp"
 #include "profiler/traces/importers/log.hpp"
 
@@ -24,6 +26,9 @@ std::string known_name(std::string_view option, const std::string& text,
 double read_rate(std::string_view option, const std::string& text);
 /// Microseconds, from a text such as 100us.
 double read_delay_us(std::string_view option, const std::string& text);
+
+/// The format of a file, if it is one of these.
+std::string format_of(const core::Field& file, std::span<const std::string_view> formats);
 
 /// The text of a file. Throws InputError if the file cannot be read or is too large.
 std::string read_text(const std::string& file, std::size_t max_bytes = core::kMaxJsonBytes);

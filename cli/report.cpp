@@ -119,9 +119,10 @@ report::Report collect(const std::string& path, const Options& options) {
   const core::Field file = core::Field::parse(text.text, core::one_line(path));
   check_is_scenario(file, options.input);
   check_was_run(file, options.input);
-  const std::string format = file.at("format").one_of(
-      {"fusewise.scenario", "fusewise.results", "fusewise.accuracy", "fusewise.comparison", "fusewise.fit",
-       "fusewise.memory-front", "fusewise.live-validation"});
+  constexpr std::string_view kFormats[] = {
+      "fusewise.scenario", "fusewise.results",      "fusewise.accuracy",       "fusewise.comparison",
+      "fusewise.fit",      "fusewise.memory-front", "fusewise.live-validation"};
+  const std::string format = format_of(file, kFormats);
   if (format == "fusewise.live-validation") return of_live_validation(file);
   if (format == "fusewise.results") return report::of_results(file);
   if (format == "fusewise.accuracy") return report::of_accuracy(file);
@@ -141,6 +142,13 @@ report::Report collect(const std::string& path, const Options& options) {
   return out;
 }
 
+/// A folder with traces may have a name without '/', like what comes with the program.
+std::string path_of(const std::string& name) {
+  std::error_code none;
+  const bool is_folder = std::filesystem::is_directory(name, none);
+  return is_folder && !find_bundled(Bundled::scenario, name) ? name : input_path(Bundled::scenario, name);
+}
+
 void write_report(const Options& options) {
   const std::string ending = std::filesystem::path(options.output).extension().string();
   for (const std::string_view picture : {".svg", ".png", ".pdf", ".jpg"})
@@ -149,7 +157,7 @@ void write_report(const Options& options) {
           fmt::format("--output: expected a name that ends in .html, got {} (in a browser the page saves "
                       "each chart as SVG)",
                       core::one_line(options.output)));
-  const report::Report collected = collect(input_path(Bundled::scenario, options.input), options);
+  const report::Report collected = collect(path_of(options.input), options);
   const std::string page = report::page(collected.title, collected.data);
   core::write_file(options.output, page);
   if (options.json)

@@ -22,6 +22,7 @@
 #include "core/quantities.hpp"
 #include "core/text_table.hpp"
 #include "planner/advise/memory_front_text.hpp"
+#include "planner/job/registry.hpp"
 #include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/scenario.hpp"
@@ -67,9 +68,10 @@ std::string scenario_summary(const core::Field& file) {
   std::vector<std::string> names;
   for (const planner::Schedule& schedule : scenario.schedules) names.push_back(schedule.name);
   names = scenarios::without_folders(std::move(names));
-  return fmt::format("scenario {}: {} workers; schedules {}\n{}{}", scenario.name,
-                     core::list_text(scenario.workers), fmt::join(names, ", "), summary(scenario.profile),
-                     summary(scenario.network));
+  return fmt::format("scenario {}: {} worker{}; schedules {}\n{}{}", scenario.name,
+                     core::list_text(scenario.workers),
+                     scenario.workers == std::vector<std::int64_t>{1} ? "" : "s", fmt::join(names, ", "),
+                     summary(scenario.profile), summary(scenario.network));
 }
 
 std::string memory_front_summary(const core::Field& file) {
@@ -331,6 +333,21 @@ std::string list_text(const std::string& name, bool json) {
   return core::json_text({{"format", "fusewise.list"}, {"version", 1}, {name, std::move(entries)}});
 }
 
+/// The row of a device or a schedule, which have no file; nothing if there is none of that name.
+std::string row_text(const std::string& name, bool json) {
+  for (const List& list : lists()) {
+    if (list.name != "devices" && list.name != "schedules") continue;
+    for (Entry& entry : list.entries())
+      if (entry.cells.front() == name)
+        return json ? core::json_text({{"format", "fusewise.list"},
+                                       {"version", 1},
+                                       {list.name, ordered_json::array({std::move(entry.json)})}})
+                    : printable_lines(core::aligned({list.header, entry.cells}, list.left) +
+                                      std::string(list.hint));
+  }
+  return "";
+}
+
 /// Everything that can be shown by a name.
 std::vector<std::string> known_names() {
   std::vector<std::string> out;
@@ -338,6 +355,8 @@ std::vector<std::string> known_names() {
   for (const Bundled kind : {Bundled::scenario, Bundled::profile, Bundled::model})
     for (std::string& name : bundled_names(kind)) out.push_back(std::move(name));
   for (const std::string_view name : core::bundled_network_names()) out.emplace_back(name);
+  for (const std::string_view name : planner::names(core::devices())) out.emplace_back(name);
+  for (const std::string_view name : planner::names(planner::presets())) out.emplace_back(name);
   return out;
 }
 
@@ -357,8 +376,8 @@ Document loaded(const std::string& path) {
     check_data_folder(path);
     const std::vector<std::string> names = known_names();
     throw core::InputError(
-        fmt::format("{}: expected a file, or a name that 'fusewise show scenarios', 'models', 'profiles' or "
-                    "'networks' lists, got neither{}",
+        fmt::format("{}: expected a file, or a name that 'fusewise show scenarios', 'models', 'profiles', "
+                    "'networks', 'schedules' or 'devices' lists, got neither{}",
                     core::one_line(path),
                     core::suggestion(path, std::vector<std::string_view>(names.begin(), names.end()))));
   }
@@ -374,11 +393,13 @@ void show(const std::string& text, bool json) {
           : core::ignoring_case(text, std::vector<std::string_view>(names.begin(), names.end()));
   if (const std::string list = list_text(path, json); !list.empty())
     return json ? print(list) : print_for_people(list);
+  if (const std::string row = std::filesystem::exists(text, none) ? "" : row_text(path, json); !row.empty())
+    return json ? print(row) : print_for_people(row);
   const Document document = loaded(path);
   const core::Field file = core::Field::parse(document.text, document.source);
   std::vector<std::string_view> known;
   for (const Format& format : kFormats) known.push_back(format.name);
-  const std::string name = file.at("format").one_of(known);
+  const std::string name = format_of(file, known);
   for (const Format& format : kFormats)
     if (format.name == name) {
       const std::string shown = format.show(file);  // refuses what is wrong, also for --json
@@ -399,7 +420,7 @@ void add_show(const Command& program) {
           "a profile, network, compressors, model, plan, stage plans, memory front, live validation "
           "or scenario "
           "file; "
-          "the name of a bundled one; or "
+          "the name of a bundled one, of a schedule or of a device; or "
           "'scenarios', 'models', 'profiles', 'networks', 'schedules' or 'devices' for a list of those")
       .required();
   command.add_flag("--json", *json, "print JSON: the list, or the file itself after it has been checked");

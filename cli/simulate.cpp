@@ -54,7 +54,15 @@ void check_timeline_workers(const Options& options, const scenarios::Scenario& s
   }
 }
 
+void check_output(const Options& options) {
+  if (!options.csv && options.output.ends_with(".csv"))
+    throw core::InputError(
+        fmt::format("--output: expected --csv with a name that ends in .csv, got {} without it",
+                    core::one_line(options.output)));
+}
+
 void simulate(const Options& options) {
+  check_output(options);
   const scenarios::Scenario scenario = scenarios::read_scenario(load_scenario(options.scenario), true);
   scenarios::RunOptions run = {.progress = ProgressLine()};
   for (const std::string& text : options.what_if)
@@ -128,6 +136,7 @@ void add_simulate(const Command& program) {
                   "simulations for each prediction interval, where the inputs have a spread (default: 40 to "
                   "200, or no interval where a simulation is large)")
       .check(range<std::int64_t>(planner::kMinSamples, 10'000));
+  command.has_no("--workers", "the key \"workers\" of the scenario says on how many, as 8 or as [8, 16]");
   command.has_no("--plot", "fusewise report -o report.html draws charts of the same results");
   command.on_run([options] { simulate(*options); });
 }

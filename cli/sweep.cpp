@@ -273,6 +273,7 @@ void add_sweep(const Command& program) {
   command
       .add_option("--jobs", options->jobs, "threads of each process (default: one per core; with mpirun 1)")
       .check(range(1, 1024));
+  command.has_no("--threads", "--jobs is the number of threads");
   command.on_run([options] { run_sweep(*options); });
 }
 

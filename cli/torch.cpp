@@ -108,7 +108,7 @@ void add_torch(const Command& program) {
   command.footer(
       "The script and its own arguments follow the options. It needs no change, as long as it wraps its\n"
       "model in DistributedDataParallel. Under torchrun, and wherever RANK and WORLD_SIZE are set, start it\n"
-      "as `python -m fusewise.torch train.py`. After about 130 iterations the script is stopped.\n"
+      "as `python -m fusewise.torch train.py`. After 110 to 200 iterations the script is stopped.\n"
       "Example: fusewise torch --nproc 2 train.py --epochs 1");
   command.add_option("--nproc", options->processes, "start this many ranks of the script on this machine")
       .check(range<std::int64_t>(2, 1024));

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/quantities.hpp"
+
 namespace core {
 namespace {
 
@@ -31,7 +33,10 @@ void check_is_path(const Field& field, std::string_view what, const std::vector<
       text.find('\0') != std::string::npos || std::filesystem::exists(field.path(), none))
     return;
   field.expected(fmt::format("an object, the path of a file, or a name that 'fusewise show {}s' lists", what),
-                 fmt::format("'{}'{}", printable(text), suggestion(text, known)));
+                 fmt::format("'{}'{}", printable(text),
+                             what == "network" && parse_rate(text).has_value()
+                                 ? ", a rate, of which fusewise init --network makes an object"
+                                 : suggestion(text, known)));
 }
 
 Field follow(const Field& field, Files files, std::string_view what) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/errors.hpp"
+#include "core/file_format.hpp"
 #include "core/files.hpp"
 #include "core/ignoring_case.hpp"
 #include "core/limits.hpp"
@@ -354,6 +355,27 @@ std::string said(const std::string& key, bool value) {
   return out;
 }
 
+/// A key that other programs have, or other places of a file, and what stands for it where `beside` is
+/// allowed.
+struct OtherKey {
+  std::string_view key;
+  std::string_view beside;
+  std::string_view instead;
+};
+
+constexpr OtherKey kOtherKeys[] = {
+    {"bucket_cap_mb", "fusion", R"("fusion": {"kind": "buckets", "cap_bytes": ...})"},
+    {"cap_mb", "cap_bytes", R"("cap_bytes")"},
+    {"device", "profile", R"("profile": {"estimate": MODEL, "device": ...})"}};
+
+/// What stands for a key that is not allowed, or the most similar one.
+std::string instead_of(std::string_view key, std::span<const std::string_view> keys) {
+  for (const OtherKey& other : kOtherKeys)
+    if (key == other.key && std::ranges::find(keys, other.beside) != keys.end())
+      return fmt::format(", in place of which stands {}", other.instead);
+  return suggestion(key, keys);
+}
+
 }  // namespace
 
 std::string Field::words() const {
@@ -379,11 +401,16 @@ void Field::allow_only(std::span<const std::string_view> keys) const {
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
       child(value, key)
           .expected(fmt::format("a key among {}", fmt::join(keys, ", ")),
-                    fmt::format("'{}'{}", printable(key), suggestion(key, keys)));
+                    fmt::format("'{}'{}", printable(key), instead_of(key, keys)));
 }
 
 void Field::check_format(std::string_view format) const {
   if (!value_->is_object()) expected(fmt::format(R"(an object with "format": "{}")", format));
+  if (value_->find("format") == value_->end()) {
+    const auto has_key = [&](std::string_view key) { return value_->find(key) != value_->end(); };
+    throw InputError(
+        fmt::format("{}: {}/format: {}", source(), pointer_, no_format(std::span(&format, 1), has_key)));
+  }
   at("format").one_of({format});
   const Field version = at("version");
   if (version.value_->is_number() && version.value_->get<double>() == 1) return;

@@ -1,13 +1,16 @@
-// Numbers with a unit on a command line: 1gbit, 64MiB, 100us.
+// Numbers with a unit, on a command line (1gbit, 64MiB, 100us) and in words.
 
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace core {
 
@@ -30,5 +33,11 @@ std::string bytes_text(std::int64_t bytes);
 
 /// "2, 4, 8"; of more than 12 the first three and the last: "2, 3, 4, ..., 99 (98 numbers)".
 std::string list_text(std::span<const std::int64_t> numbers);
+
+/// "1 group", "2 groups".
+template <std::integral Number>
+std::string counted(Number count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
 
 }  // namespace core

@@ -37,6 +37,7 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   plan.data_types = setting.conditions.data_types;
   plan.recompute = setting.conditions.recompute;
   plan.selective = schedule.selective;
+  plan.optimality = schedule.fusion.searches ? Optimality::heuristic : Optimality::given;
   if (run.proof) {
     // the proof assumes closed costs
     const bool is_proven =

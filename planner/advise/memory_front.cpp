@@ -641,6 +641,7 @@ MemoryFront memory_front(const Setting& setting, const Schedule& schedule) {
 Schedule schedule_of(const Schedule& schedule, const ShardedPlan& plan) {
   Schedule out = schedule;
   out.options = plan.options;
+  out.fusion.searches = true;
   out.fusion.fuse = [groups = plan.groups](const FusionRequest& /*request*/) { return Grouping(groups); };
   return out;
 }

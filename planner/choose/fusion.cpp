@@ -43,7 +43,8 @@ Fusion read_fusion(const core::Field& field) {
   const FusionKind& found = entry(fusion_kinds(), kind);
   return {.kind = kind,
           .fuse = found.read(field),
-          .choices = found.choices == nullptr ? std::vector<TransferChoice>{} : found.choices(field)};
+          .choices = found.choices == nullptr ? std::vector<TransferChoice>{} : found.choices(field),
+          .searches = found.searches};
 }
 
 std::int64_t fusion_integer(const core::Field& field, std::string_view key, std::int64_t min,

@@ -58,6 +58,7 @@ struct FusionKind {
   Fuse (*read)(const core::Field& field);
   /// Reads the transfers that the object offers besides the schedule's own; null if the kind offers none.
   std::vector<TransferChoice> (*choices)(const core::Field& field) = nullptr;
+  bool searches = false;  ///< whether it looks for fast groups; otherwise they follow from a rule or a file
 };
 
 /// The kind of fusion that splits tensors; pipelines have to allow it explicitly.
@@ -70,6 +71,7 @@ struct Fusion {
   std::string kind;
   Fuse fuse;
   std::vector<TransferChoice> choices = {};  ///< the transfers besides the schedule's own
+  bool searches = false;                     ///< as the kind does
 };
 
 /// Reads the name of a kind, or an object with `kind` and the kind's own keys.

@@ -1,5 +1,8 @@
 #include "planner/plan/plan_file.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +17,9 @@ namespace {
 using core::Field;
 using core::kMaxTimeUs;
 using nlohmann::ordered_json;
+
+/// By Optimality.
+constexpr std::array<std::string_view, 3> kOptimalities = {"exact", "heuristic", "given"};
 
 PlanGroup read_group(const Field& field) {
   field.allow_only({"tensors", "bytes", "not_before_us", "collectives", "compression"});
@@ -80,8 +86,9 @@ PlanFile read_plan_file(const Field& field) {
   if (const auto types = field.find("data_types")) plan.data_types = read_data_types(*types);
   if (const auto recompute = field.find("recompute")) plan.recompute = read_recompute(*recompute);
   if (const auto selective = field.find("selective")) plan.selective = selective->boolean();
-  const bool exact = field.at("optimality").one_of({"exact", "heuristic"}) == "exact";
-  plan.optimality = exact ? Optimality::exact : Optimality::heuristic;
+  const std::string optimality = field.at("optimality").one_of(kOptimalities);
+  plan.optimality =
+      static_cast<Optimality>(std::ranges::find(kOptimalities, optimality) - kOptimalities.begin());
   if (const auto front = field.find("largest_front"))
     plan.largest_front = front->integer(1, core::kMaxElements);
   if (const auto off = field.find("optimality_gap_us"))
@@ -104,7 +111,7 @@ std::string plan_text(const PlanFile& plan) {
   if (plan.data_types.any()) out["data_types"] = data_types_json(plan.data_types);
   if (plan.recompute) out["recompute"] = recompute_json(*plan.recompute);
   if (plan.selective) out["selective"] = true;
-  out["optimality"] = plan.optimality == Optimality::exact ? "exact" : "heuristic";
+  out["optimality"] = kOptimalities[static_cast<std::size_t>(plan.optimality)];
   if (plan.largest_front > 0) out["largest_front"] = plan.largest_front;
   if (plan.optimality_gap_us > 0) out["optimality_gap_us"] = plan.optimality_gap_us;
   ordered_json compared = ordered_json::array();

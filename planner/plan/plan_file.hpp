@@ -19,7 +19,11 @@
 
 namespace planner {
 
-enum class Optimality { exact, heuristic };
+enum class Optimality {
+  exact,      ///< no other grouping is faster
+  heuristic,  ///< other groupings were compared, and a faster one may exist
+  given       ///< the schedule or the job prescribes the groups
+};
 
 struct PlanGroup {
   std::vector<std::string> tensors;  ///< in backward order

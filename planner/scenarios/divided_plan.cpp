@@ -12,11 +12,13 @@
 #include "core/json_text.hpp"
 #include "core/limits.hpp"
 #include "core/printable.hpp"
+#include "core/quantities.hpp"
 #include "core/text_table.hpp"
 #include "planner/advise/make_plan.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/parallel/parts.hpp"
 #include "planner/scenarios/divided_run.hpp"
+#include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/supported.hpp"
 #include "planner/scenarios/warnings.hpp"
 
@@ -40,7 +42,9 @@ PlanFile whole_plan(const Scenario& scenario, const Schedule& schedule, const Pa
   out.all_reduce = all_reduce(scenario, schedule);
   out.data_types = scenario.conditions.data_types;
   out.recompute = scenario.conditions.recompute;
-  out.optimality = run.is_exact ? planner::Optimality::exact : planner::Optimality::heuristic;
+  out.optimality = run.is_exact               ? planner::Optimality::exact
+                   : schedule.fusion.searches ? planner::Optimality::heuristic
+                                              : planner::Optimality::given;
   out.iteration_us = run.metrics.iteration_us;
   // without constraints, which exclude groups but are no bound
   out.lower_bound_us =
@@ -276,12 +280,10 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
 }
 
 std::string divided_plan_text(const DividedPlan& plan) {
-  std::string out =
-      fmt::format("{} on {} workers, pipeline {}, {} all-reduce: {} ms per iteration ({})\n\n",
-                  core::one_line(plan.whole.model), plan.whole.workers, plan.whole.pipeline,
-                  plan.whole.all_reduce.name, ms(plan.whole.iteration_us),
-                  plan.whole.optimality == planner::Optimality::exact ? "exact: no other groups are faster"
-                                                                      : "heuristic");
+  std::string out = fmt::format("{} on {}, pipeline {}, {} all-reduce: {} ms per iteration ({})\n\n",
+                                core::one_line(plan.whole.model), core::counted(plan.whole.workers, "worker"),
+                                plan.whole.pipeline, plan.whole.all_reduce.name, ms(plan.whole.iteration_us),
+                                optimality_words(plan.whole, "no other groups are faster"));
   std::vector<std::vector<std::string>> rows = {
       {"stage", "workers", "group", "tensors", "MB", "in backward order"}};
   for (const PartPlan& part : plan.parts)
@@ -297,7 +299,7 @@ std::string divided_plan_text(const DividedPlan& plan) {
   rows = {{"schedule", "iteration ms"}, {"this plan", ms(plan.whole.iteration_us)}};
   for (const planner::ComparedPlan& other : plan.whole.compared_with)
     rows.push_back({other.schedule, ms(other.iteration_us)});
-  rows.push_back({"lower bound", ms(plan.whole.lower_bound_us)});
+  rows.push_back({lower_bound_label(plan.whole), ms(plan.whole.lower_bound_us)});
   return out + core::aligned(rows, {0});
 }
 
@@ -332,8 +334,7 @@ DividedPlan read_divided_plan(const core::Field& file) {
   out.whole.model = file.at("model").name();
   out.whole.workers = file.at("workers").integer(1, core::kMaxWorkers);
   out.whole.pipeline = file.at("pipeline").one_of(planner::names(planner::pipelines()));
-  out.whole.optimality =
-      file.at("exact").boolean() ? planner::Optimality::exact : planner::Optimality::heuristic;
+  (void)file.at("exact").boolean();  // the plans of the parts say so, too
   out.whole.iteration_us = file.at("iteration_us").number(0, kMaxUs);
   out.whole.lower_bound_us = file.at("lower_bound_us").number(0, kMaxUs);
   for (const core::Field& item : file.at("compared_with").items()) {
@@ -350,6 +351,7 @@ DividedPlan read_divided_plan(const core::Field& file) {
     out.parts.push_back(std::move(part));
   }
   out.whole.all_reduce = out.parts.front().plan.all_reduce;
+  out.whole.optimality = out.parts.front().plan.optimality;
   return out;
 }
 

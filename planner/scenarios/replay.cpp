@@ -39,6 +39,7 @@ planner::PlanFile plan_of(const core::Profile& profile, const Replay& replay,
   plan.model = profile.model;
   plan.workers = replay.workers;
   plan.pipeline = "wfbp";
+  plan.optimality = planner::Optimality::given;
   const planner::Workload workload = planner::make_workload(profile);
   const std::int64_t each = core::bytes_per_element(profile.dtype);
   std::uint32_t next = 0;

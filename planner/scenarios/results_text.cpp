@@ -16,6 +16,7 @@
 
 #include "core/field.hpp"
 #include "core/json_text.hpp"
+#include "core/quantities.hpp"
 #include "core/text_table.hpp"
 
 namespace scenarios {
@@ -55,6 +56,8 @@ std::string saved(double us, double other_us) {
 
 std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
+std::string workers_of(const Entry& entry) { return core::counted(entry.metrics.workers, "worker"); }
+
 /// By entry: "*" for the fastest on its number of workers. Where another one is not certainly slower, both
 /// get "=".
 std::vector<std::string_view> ranks(const Results& results) {
@@ -89,6 +92,11 @@ std::string size(double bytes) {
 /// Formats "fc.bias .. layer4.2.bn3.weight", or the only name.
 std::string span_of(const std::vector<std::string>& tensors) {
   return tensors.size() == 1 ? tensors.front() : fmt::format("{} .. {}", tensors.front(), tensors.back());
+}
+
+std::string pipeline_words(const planner::PlanFile& plan) {
+  return plan.target.empty() ? plan.pipeline
+                             : fmt::format("{} as {} behaves", plan.pipeline, core::one_line(plan.target));
 }
 
 /// The transfer of a group if it differs from the plan's.
@@ -240,8 +248,8 @@ std::string interval_lines(const Results& results) {
   for (const Entry& entry : results.entries)
     if (entry.interval)
       out += fmt::format(
-          "{}, {} workers: {:g} % of {} iterations drawn from the spread of the inputs take {} to {} ms\n",
-          core::one_line(entry.schedule), entry.metrics.workers, 100 * planner::kIntervalShare,
+          "{}, {}: {:g} % of {} iterations drawn from the spread of the inputs take {} to {} ms\n",
+          core::one_line(entry.schedule), workers_of(entry), 100 * planner::kIntervalShare,
           entry.interval->samples, ms(entry.interval->low_us), ms(entry.interval->high_us));
   return out.empty() ? out : '\n' + out;
 }
@@ -405,11 +413,11 @@ std::string worker_lines(const Results& results) {
   for (const Entry& entry : results.entries) {
     if (!entry.by_worker) continue;
     const planner::WorkerReport& report = *entry.by_worker;
-    out += fmt::format(
-        "{}, {} workers: iterations p50 {}, p95 {}, p99 {} ms; waiting for others {} ms, at most {} ms",
-        core::one_line(entry.schedule), entry.metrics.workers, ms(report.iteration.p50_us),
-        ms(report.iteration.p95_us), ms(report.iteration.p99_us), ms(report.waiting.mean_us),
-        ms(report.waiting.max_us));
+    out +=
+        fmt::format("{}, {}: iterations p50 {}, p95 {}, p99 {} ms; waiting for others {} ms, at most {} ms",
+                    core::one_line(entry.schedule), workers_of(entry), ms(report.iteration.p50_us),
+                    ms(report.iteration.p95_us), ms(report.iteration.p99_us), ms(report.waiting.mean_us),
+                    ms(report.waiting.max_us));
     if (!report.waited_for.empty()) {
       const double all = report.waiting.mean_us * static_cast<double>(entry.metrics.workers);
       const planner::WorkerTime& first = report.waited_for.front();
@@ -541,23 +549,37 @@ std::string results_table(Results results, std::size_t width) {
          worker_lines(results) + what_if_table(results, width) + job_table(results, width);
 }
 
+std::string optimality_words(const planner::PlanFile& plan, std::string_view exact) {
+  switch (plan.optimality) {
+    case planner::Optimality::exact: return fmt::format("exact: {}", exact);
+    case planner::Optimality::given: return "the schedule's own groups, not optimised";
+    case planner::Optimality::heuristic: break;
+  }
+  return plan.optimality_gap_us > 0
+             ? fmt::format("heuristic: a better one may save {} ms", ms(plan.optimality_gap_us))
+             : "heuristic";
+}
+
+std::string lower_bound_label(const planner::PlanFile& plan) {
+  return fmt::format("lower bound of pipeline {}", pipeline_words(plan));
+}
+
 std::string plan_table(const planner::PlanFile& plan) {
-  const bool exact = plan.optimality == planner::Optimality::exact;
+  const bool is_predicted = plan.iteration_us > 0 || !plan.compared_with.empty();
   const planner::Program program = planner::pipeline(plan.pipeline).program(1, plan.options);
   const bool is_all_reduced =
       plan.target.empty() && program.ops.front().kind == core::CollectiveKind::all_reduce;
-  std::string out =
-      fmt::format("{} on {} workers, pipeline {}{}, {} {}{}: {} groups, {} ms per iteration ({})\n\n",
-                  core::one_line(plan.model), plan.workers, plan.pipeline,
-                  plan.target.empty() ? "" : fmt::format(" as {} behaves", core::one_line(plan.target)),
-                  plan.all_reduce.name, is_all_reduced ? "all-reduce" : "collectives",
-                  plan.compressor.is_none() ? "" : ", compressed by " + planner::described(plan.compressor),
-                  plan.groups.size(), ms(plan.iteration_us),
-                  exact ? fmt::format("exact: no other grouping {}is faster",
-                                      plan.target.empty() ? "" : "that it can form ")
-                  : plan.optimality_gap_us > 0
-                      ? fmt::format("heuristic: a better one may save {} ms", ms(plan.optimality_gap_us))
-                      : "heuristic");
+  std::string out = fmt::format(
+      "{} on {}, pipeline {}, {} {}{}: {}{}\n\n", core::one_line(plan.model),
+      core::counted(plan.workers, "worker"), pipeline_words(plan), plan.all_reduce.name,
+      is_all_reduced ? "all-reduce" : "collectives",
+      plan.compressor.is_none() ? "" : ", compressed by " + planner::described(plan.compressor),
+      core::counted(plan.groups.size(), "group"),
+      is_predicted ? fmt::format(", {} ms per iteration ({})", ms(plan.iteration_us),
+                                 optimality_words(plan, plan.target.empty()
+                                                            ? "no other grouping is faster"
+                                                            : "no other grouping that it can form is faster"))
+                   : "");
   if (plan.data_types.any() || plan.recompute)
     out += fmt::format("data types: {}; recompute: {}\n\n", planner::data_types_words(plan.data_types),
                        planner::recompute_words(plan.recompute));
@@ -567,6 +589,10 @@ std::string plan_table(const planner::PlanFile& plan) {
                     size(static_cast<double>(plan.groups[i].bytes)), span_of(plan.groups[i].tensors),
                     transfer_of(plan.groups[i])});
   out += core::aligned(rows, {3, 4}) + '\n';
+  if (!is_predicted)
+    return out +
+           "the plan holds no prediction: a scenario with the fusion {\"kind\": \"plan\", \"file\": PLAN} "
+           "predicts its iteration time\n";
 
   if (plan.sampled)
     out += fmt::format(
@@ -576,7 +602,7 @@ std::string plan_table(const planner::PlanFile& plan) {
   rows = {{"schedule", "iteration ms", "this plan saves"}, {"this plan", ms(plan.iteration_us), ""}};
   for (const planner::ComparedPlan& other : plan.compared_with)
     rows.push_back({other.schedule, ms(other.iteration_us), saved(plan.iteration_us, other.iteration_us)});
-  rows.push_back({"lower bound", ms(plan.lower_bound_us), ""});
+  rows.push_back({lower_bound_label(plan), ms(plan.lower_bound_us), ""});
   return out + core::aligned(rows, {0});
 }
 

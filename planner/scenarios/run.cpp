@@ -11,6 +11,7 @@
 
 #include "core/errors.hpp"
 #include "core/printable.hpp"
+#include "core/quantities.hpp"
 #include "planner/advise/make_plan.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/parallel/stage_slices.hpp"
@@ -254,7 +255,8 @@ Results run(const Scenario& scenario, const RunOptions& options) {
         if (scenario.conditions.memory) {
           entry.memory = planner::memory_of(setting, run, run.timeline).peak;
           warn_of_memory(scenario, *entry.memory,
-                         fmt::format("{} workers, schedule '{}'", workers, schedule.name), warnings);
+                         fmt::format("{}, schedule '{}'", core::counted(workers, "worker"), schedule.name),
+                         warnings);
         }
       });
       tell(0, 0);

@@ -1,6 +1,7 @@
 // What a scenario leaves out, and which of its settings have no effect.
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 #include "core/bundled.hpp"
 #include "core/estimate/estimated_profile.hpp"
+#include "core/limits.hpp"
 #include "core/printable.hpp"
 #include "planner/scenarios/scenario.hpp"
 
@@ -15,6 +17,8 @@ namespace scenarios {
 namespace {
 
 using core::Field;
+
+constexpr std::int64_t kBytesPerMib = 1 << 20;
 
 /// Names of the schedules excluded by the conditions.
 std::vector<std::string> left_out(const Scenario& scenario) {
@@ -84,12 +88,56 @@ void warn_of_division(const Scenario& scenario, std::vector<std::string>& out) {
                     core::printable(scenario.profile.model), tensor, expert));
 }
 
+/// Rows of results that have the same name.
+void warn_of_repeated_schedules(const std::vector<Field>& schedules, std::vector<std::string>& out) {
+  std::set<std::string> words;
+  for (const Field& schedule : schedules)
+    if (!words.insert(schedule.words()).second)
+      out.push_back(fmt::format("{}: another schedule is called '{}', too", schedule.pointer(),
+                                core::printable(schedule.words())));
+}
+
+/// A cap of a few bytes was meant in another unit.
+void warn_of_small_caps(const std::vector<Field>& schedules, std::vector<std::string>& out) {
+  constexpr std::int64_t kLeast = 1024;
+  for (const Field& schedule : schedules) {
+    const auto fusion = schedule.is_object() ? schedule.find("fusion") : std::nullopt;
+    if (!fusion || !fusion->is_object()) continue;
+    const std::string kind = fusion->at("kind").text();
+    if (kind != "buckets" && kind != "threshold" && kind != "modules") continue;
+    const auto cap = fusion->find("cap_bytes");
+    const std::int64_t bytes = cap ? cap->integer(1, core::kMaxBytes) : kLeast;
+    if (bytes < kLeast)
+      out.push_back(fmt::format("{}: {} is a number of bytes ({} MiB would be {})", cap->pointer(), bytes,
+                                bytes, bytes * kBytesPerMib));
+  }
+}
+
+/// A link that is much slower than its line rate was given in another unit; one that is faster than the rate
+/// has a warning of its own.
+void warn_of_slow_link(const core::Network& network, std::vector<std::string>& out) {
+  constexpr double kMost = 30;
+  if (!network.link || !network.line_rate_gbps) return;
+  const double gbps = 8e-3 / network.link->beta_us_per_byte;
+  if (gbps * kMost < *network.line_rate_gbps)
+    out.push_back(
+        fmt::format("network '{}': beta_us_per_byte {:g} is a rate of {:.3g} Gb/s, {:.0f} times below its "
+                    "line_rate_gbps {:g}; one of them is probably wrong",
+                    core::printable(network.name), network.link->beta_us_per_byte, gbps,
+                    *network.line_rate_gbps / gbps, *network.line_rate_gbps));
+}
+
 }  // namespace
 
 std::vector<std::string> warnings_about(const Scenario& scenario) {
   std::vector<std::string> out = left_out(scenario);
   warn_of_megatron(scenario, out);
   warn_of_division(scenario, out);
+  warn_of_slow_link(scenario.network, out);
+  if (const auto schedules = scenario.file.find("schedules")) {
+    warn_of_repeated_schedules(schedules->items(), out);
+    warn_of_small_caps(schedules->items(), out);
+  }
   if (overlap_of_profile(scenario.file).slows() && !can_slow(scenario.conditions))
     out.emplace_back(
         "the profile's overlap slow-down is left out: it goes with fidelity closed, without failures, with "

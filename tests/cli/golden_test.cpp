@@ -52,7 +52,7 @@ TEST_CASE("golden: the ranks of a job, the buckets of an execution trace, and co
   const std::vector<std::pair<std::string, std::vector<std::string>>> runs = {
       {"ranks", {"import", job}},
       {"buckets", {"import", "tests/data/ranks/resnet-2gpu-et.json.gz"}},
-      {"compare-traces", {"compare", job + "/worker0.pt.trace.json.gz", job + "/worker1.pt.trace.json.gz"}},
+      {"compare-traces", {"compare", job, job + "/worker0.pt.trace.json.gz"}},
       {"compare-trace", {"compare", "tests/data/kineto/vgg13-h100-iter41.json"}},
       {"compare-scenario", {"compare", job, "--plan", "scenarios/googlenet-k80.json", "--schedule", "ddp"}},
       {"compare-plan",

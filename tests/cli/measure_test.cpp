@@ -240,7 +240,7 @@ TEST_CASE("measure: wrong usage is one line, exit 2") {
       {{"measure", "--workers", "2", "--sizes", "6"},
        "--sizes: expected multiples of 4 bytes up to 4GiB, got '6'\n"},
       {{"measure", "--workers", "2", "--rate", "fast"},
-       "--rate: expected a rate such as 1gbit, got 'fast'\n"},
+       "--rate: expected a rate in kbit, mbit, gbit or tbit (a second), such as 1gbit, got 'fast'\n"},
       {{"measure", "--workers", "2", "--delay", "1ms"}, "--delay: expected --rate with it, got none\n"},
       {{"measure", "--workers", "2", "--collectives", "all_reduce,gather"},
        "--collectives: expected one of all_reduce, reduce_scatter, all_gather, broadcast, send_receive, got "
@@ -249,7 +249,8 @@ TEST_CASE("measure: wrong usage is one line, exit 2") {
        "--algorithm: expected one of ring, binary_tree, recursive_doubling, halving_doubling, "
        "double_binary_tree, got "
        "'star'\n"},
-      {{"netlab", "up", "--rate", "0gbit"}, "--rate: expected a rate such as 1gbit, got '0gbit'\n"},
+      {{"netlab", "up", "--rate", "0gbit"},
+       "--rate: expected a rate in kbit, mbit, gbit or tbit (a second), such as 1gbit, got '0gbit'\n"},
   };
   for (const Example& example : examples) {
     const Outcome outcome = run_program(example.arguments);

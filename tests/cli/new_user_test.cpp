@@ -530,8 +530,39 @@ TEST_CASE("messages: what is refused says what to give instead") {
     all.insert(all.end(), {option, value});
     return all;
   };
+  const std::string by_rate = folder.put("rate.json", R"({
+    "format": "fusewise.scenario", "version": 1, "profile": "resnet50-v100", "network": "25gbit", "workers": [8]})");
+  const std::string trace = folder.put("trace.json", R"({"traceEvents": []})");
+  const std::string hugging = folder.put("config.json", R"({"architectures": ["X"], "hidden_size": 2048})");
+  const std::string tuned = folder.put("measured.json", R"({"settings": [], "not_overlapped_us": 1})");
+  const std::string headless =
+      folder.put("headless.json", R"({"profile": "resnet50-v100", "network": "v100-10gbe", "workers": [8]})");
   for (const Example& each :
-       {Example{init_with("--device", "a100"),
+       {Example{{"simulate", plain, "--workers", "8", "16"},
+                "--workers: expected no such option: the key \"workers\" of the scenario says"},
+        Example{{"plan", "resnet50-v100", "--workers", "8", "16"},
+                "--workers: expected one number, got 8 16 (try --help)"},
+        Example{{"sweep", plain, "--threads", "2"},
+                "--threads: expected no such option: --jobs is the number of threads"},
+        Example{{"simulate", plain, "-o", "rows.csv"},
+                "--output: expected --csv with a name that ends in .csv, got rows.csv without it"},
+        Example{{"simulate", by_rate},
+                "got '25gbit', a rate, of which fusewise init --network makes an object"},
+        Example{
+            {"init", "--model", "resnet50", "--device", "a100", "--network", "25gbps", "--workers", "8"},
+            "--network: expected a rate in kbit, mbit, gbit or tbit (a second), such as 25gbit, a network"},
+        Example{{"init", "--model", hugging, "--network", "25gbit", "--workers", "8", "-o", out},
+                "/format: expected one of fusewise.profile, fusewise.model, got nothing (it seems to be the "
+                "configuration of a Hugging Face model"},
+        Example{{"estimate", hugging, "--device", "a100"},
+                "/format: expected fusewise.model, got nothing (it seems to be the configuration"},
+        Example{{"show", trace}, ", fusewise.scenario, got nothing (it seems to be a trace of the PyTorch"},
+        Example{{"show", tuned}, "got nothing (it seems to be what fusewise torch printed; job.json beside"},
+        Example{{"report", headless},
+                "got nothing (it seems to be a scenario, which needs \"format\": \"fusewise.scenario\""},
+        Example{{"simulate", headless},
+                "/format: expected fusewise.scenario, got nothing (it seems to be a scenario"},
+        Example{init_with("--device", "a100"),
                 "--device: expected a model to estimate, got resnet50-v100, a profile of"},
         Example{init_with("--batch", "16"),
                 "--batch: expected a model to estimate, got resnet50-v100, a profile of"},

@@ -1,5 +1,7 @@
 // fusewise report: the files that it reads and those that it refuses.
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <string>
 
@@ -36,6 +38,18 @@ TEST_CASE("report: an execution trace, packed or not, is refused with the comman
                              "which holds no times (fusewise import " +
                              file + " prints its buckets)\n");
     CHECK(run_program({"import", file}).exit_code == 0);
+  }
+}
+
+TEST_CASE("report: a folder with traces needs no '/' behind its name") {
+  const support::TemporaryFolder folder;
+  const auto change_folder = [] {
+    if (::chdir("tests/data/ranks") != 0) ::_exit(126);
+  };
+  for (const char* const name : {"dlrm/", "dlrm"}) {
+    const Outcome outcome = run_program({"report", name, "-o", folder / "r.html"}, change_folder);
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 0);
   }
 }
 

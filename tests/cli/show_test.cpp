@@ -36,6 +36,33 @@ TEST_CASE("show: the plans of stages and the fronts that plan writes are shown a
   CHECK(output_of({"show", written}) == "fastest sharded plans by memory, 4 workers\n\n" + output_of(front));
 }
 
+TEST_CASE("show: a device and a schedule are shown by their rows, whatever the case of the letters") {
+  const std::string devices = output_of({"show", "devices"});
+  for (const std::string name : {"a100", "A100"}) {
+    const std::string shown = output_of({"show", name});
+    CHECK(shown.find("NVIDIA A100") != std::string::npos);
+    CHECK(shown.find("NVIDIA H100") == std::string::npos);
+  }
+  CHECK(output_of({"show", "ddp"}).find("PyTorch DDP: 25 MiB buckets") != std::string::npos);
+  const nlohmann::json row = nlohmann::json::parse(output_of({"show", "ddp", "--json"}));
+  CHECK(row.at("format") == "fusewise.list");
+  REQUIRE(row.at("schedules").size() == 1);
+  CHECK(row.at("schedules")[0].at("name") == "ddp");
+}
+
+TEST_CASE("show: a plan that a trace gave has no predicted time") {
+  const support::TemporaryFolder folder;
+  const std::string plan =
+      folder.put("job.plan.json", R"({"format": "fusewise.plan", "version": 1, "model": "m",
+    "workers": 1, "pipeline": "wfbp", "collectives": {"all_reduce": "ring"}, "compression": "none",
+    "optimality": "heuristic", "predicted": {"iteration_us": 0.0, "lower_bound_us": 0.0, "compared_with": []},
+    "groups": [{"tensors": ["t"], "bytes": 20}]})");
+  const std::string shown = output_of({"show", plan});
+  CHECK(shown.starts_with("m on 1 worker, pipeline wfbp, ring all-reduce: 1 group\n"));
+  CHECK(shown.find("ms") == std::string::npos);
+  CHECK(shown.find("the plan holds no prediction") != std::string::npos);
+}
+
 TEST_CASE("show: live runs are shown with the greatest error of each time") {
   const support::TemporaryFolder folder;
   const std::string live = folder.put("live.json", R"({"format": "fusewise.live-validation", "version": 1,

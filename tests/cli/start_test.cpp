@@ -77,10 +77,11 @@ TEST_CASE("show: lists and files as JSON, and names that are nearly right") {
        {std::pair{"resnet5", "resnet50"}, {"modles", "models"}, {"k80-10gb", "k80-10gbe"}}) {
     const Outcome outcome = run_program({"show", wrong});
     CHECK(outcome.exit_code == 2);
-    CHECK(outcome.err == std::string(wrong) +
-                             ": expected a file, or a name that 'fusewise show scenarios', 'models', "
-                             "'profiles' or 'networks' lists, got neither, did you mean '" +
-                             right + "'?\n");
+    CHECK(outcome.err ==
+          std::string(wrong) +
+              ": expected a file, or a name that 'fusewise show scenarios', 'models', "
+              "'profiles', 'networks', 'schedules' or 'devices' lists, got neither, did you mean '" +
+              right + "'?\n");
   }
 }
 
@@ -302,9 +303,10 @@ TEST_CASE("init: names that are nearly right are suggested") {
     CHECK(outcome.exit_code == 2);
     return outcome.err;
   };
-  CHECK(refused("resnet18", "h100-nvlink-9") ==
-        "--network: expected a rate such as 25gbit, a network file, or a name that 'fusewise show networks' "
-        "lists, got 'h100-nvlink-9', did you mean 'h100-nvlink-8'?\n");
+  CHECK(
+      refused("resnet18", "h100-nvlink-9") ==
+      "--network: expected a rate in kbit, mbit, gbit or tbit (a second), such as 25gbit, a network file, or "
+      "a name that 'fusewise show networks' lists, got 'h100-nvlink-9', did you mean 'h100-nvlink-8'?\n");
   CHECK(refused("bert-base-v10", "25gbit") ==
         "--model: expected a file, or a name that 'fusewise show models' or 'show profiles' lists, got "
         "'bert-base-v10', did you mean 'bert-base-v100'?\n");

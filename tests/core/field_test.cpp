@@ -111,7 +111,13 @@ TEST_CASE("field: the root is called /") {
 
 TEST_CASE("field: format and version are checked") {
   check_all({
-      {"{}", as_profile, "f.json: /format: expected a value, got nothing"},
+      {"{}", as_profile, "f.json: /format: expected fusewise.profile, got nothing"},
+      {R"({"traceEvents": []})", as_profile,
+       "f.json: /format: expected fusewise.profile, got nothing (it seems to be a trace of the PyTorch "
+       "profiler, of which fusewise import makes a profile)"},
+      {R"({"model_type": "llama", "hidden_size": 8})", as_profile,
+       "f.json: /format: expected fusewise.profile, got nothing (it seems to be the configuration of a "
+       "Hugging Face model, see docs/profiling.md, From a Hugging Face model)"},
       {R"({"format": "fusewise.network", "version": 1})", as_profile,
        R"(f.json: /format: expected one of fusewise.profile, got "fusewise.network")"},
       {R"({"format": "fusewise.profile"})", as_profile, "f.json: /version: expected a value, got nothing"},

@@ -110,7 +110,7 @@ TEST_CASE("network: at least one of link, levels, measured") {
 }
 
 TEST_CASE("network: the head is required and unknown keys are refused") {
-  check_refused("{}", "n.json: /format: expected a value, got nothing");
+  check_refused("{}", "n.json: /format: expected fusewise.network, got nothing");
   check_refused(R"({"format": "fusewise.network"})", "n.json: /version: expected a value, got nothing");
   check_refused(R"({"format": "fusewise.network", "version": 1})",
                 "n.json: /name: expected a value, got nothing");

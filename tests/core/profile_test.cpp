@@ -157,7 +157,7 @@ TEST_CASE("profile: a gradient's element type has a name and a size on the wire"
 
 TEST_CASE("profile: all keys are required unless optional") {
   check_refused(changed(R"("format": "fusewise.profile", )", ""),
-                "p.json: /format: expected a value, got nothing");
+                "p.json: /format: expected fusewise.profile, got nothing");
   check_refused(changed(R"("version": 1, )", ""), "p.json: /version: expected a value, got nothing");
   check_refused(changed(R"("model": "m", )", ""), "p.json: /model: expected a value, got nothing");
   check_refused(changed(R"("batch_size": 4, )", ""), "p.json: /batch_size: expected a value, got nothing");
@@ -183,7 +183,7 @@ TEST_CASE("profile: all keys are required unless optional") {
                 "p.json: /layers/0/tensors/0/elements: expected a value, got nothing");
   check_refused(with_layers(R"([{"name": "a", "kind": "k", "forward_us": 3, "backward_us": 6}])"),
                 "p.json: /layers/0/tensors: expected a value, got nothing");
-  check_refused("{}", "p.json: /format: expected a value, got nothing");
+  check_refused("{}", "p.json: /format: expected fusewise.profile, got nothing");
   check_refused(
       "[]", R"(p.json: /: expected an object with "format": "fusewise.profile", got an array of 0 items)");
 }

@@ -296,7 +296,7 @@ TEST_CASE("consider: every sparse all-reduce is a candidate at each density, or 
   };
   CHECK(why_left_out(consider(flat.setting, schedule_of(R"("fusewise")"), {.densities = {0.01}}),
                      "dgc between nodes") == "");
-  CHECK(why(flat.setting, R"("fusewise")") == "it needs a network with levels, as hitopk needs");
+  CHECK(why(flat.setting, R"("fusewise")") == "expected a network with levels, as hitopk needs");
   CHECK(why(scene.setting, R"("fusewise-dear")") == "pipeline dear takes only what an all-reduce can sum");
   core::Profile half = scene.profile;
   half.dtype = core::Dtype::float16;

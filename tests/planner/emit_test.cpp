@@ -56,6 +56,20 @@ TEST_CASE("emit: Horovod counts every tensor in multiples of 16 bytes") {
   CHECK(Planned(scene, of_counts({2})).emit("horovod").json["HOROVOD_FUSION_THRESHOLD"] == 2 << 20);
 }
 
+TEST_CASE("emit: a plan that shards is told to lose its memory where the framework does not shard") {
+  const auto says = [](const char* pipeline, const char* target) {
+    const Planned planned(five_tensors(), of_counts({2, 2, 1}), of_pipeline(pipeline));
+    return planned.emit(target).json["notes"].dump().find("the memory that sharding saves is given up") !=
+           std::string::npos;
+  };
+  CHECK(says("zero", "ddp"));
+  CHECK(says("zero", "horovod"));
+  CHECK_FALSE(says("zero", "fsdp"));
+  CHECK_FALSE(says("zero", "deepspeed"));
+  CHECK_FALSE(says("zero", "json"));
+  CHECK_FALSE(says("wfbp", "ddp"));
+}
+
 TEST_CASE("emit: Megatron-LM pads in zero alone, and the number for one group is not far above its size") {
   // With each tensor at a multiple of 64, 1 + 1 reaches 65 and 10 + 10 reaches 74; without alignment no
   // number yields {2}, {2}.

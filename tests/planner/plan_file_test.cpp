@@ -151,13 +151,17 @@ TEST_CASE("plan: it is used with the options that it was made with, which the sc
   CHECK_FALSE(other.options.prefetch);
 }
 
-TEST_CASE("plan: only the optimal fusion is called exact") {
+TEST_CASE("plan: only the optimal fusion is called exact, and groups that follow from a rule are given") {
   const Scene scene(profile_of({{2, 5, {10}}, {3, 4, {20}}}), pair_of(2, 0.1));
   for (const Preset& preset : presets()) {
     CAPTURE(preset.name);
     const Schedule schedule = preset_schedule(preset.name);
-    const bool exact = plan_of(scene, schedule).optimality == Optimality::exact;
-    CHECK(exact == (schedule.fusion.kind == "optimal"));
+    const std::string& kind = schedule.fusion.kind;
+    const PlanFile plan = plan_of(scene, schedule);
+    CHECK(plan.optimality == (kind == "optimal"                         ? Optimality::exact
+                              : kind == "mg-wfbp" || kind == "bayesian" ? Optimality::heuristic
+                                                                        : Optimality::given));
+    CHECK(read(plan_text(plan)).optimality == plan.optimality);
   }
 }
 
@@ -264,7 +268,8 @@ TEST_CASE("plan: what is not a plan is refused") {
                                                          R"(, got "star")"},
       {R"({"compression": "zip"})", "p.json: /compression: expected one of none, " +
                                         support::listed(planner::built_in_compressors()) + R"(, got "zip")"},
-      {R"({"optimality": "best"})", R"(p.json: /optimality: expected one of exact, heuristic, got "best")"},
+      {R"({"optimality": "best"})",
+       R"(p.json: /optimality: expected one of exact, heuristic, given, got "best")"},
       {R"({"predicted": {"lower_bound_us": null}})",
        "p.json: /predicted/lower_bound_us: expected a value, got nothing"},
       {R"({"predicted": {"iteration_us": -1}})",

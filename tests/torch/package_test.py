@@ -535,6 +535,26 @@ def check_watched(rank):
     check("bytes that travel", sum(t.bytes for t in transfers), sum(4 * p.numel() for p in model.parameters()))
     if any(t.arrived_us < t.issued_us for t in transfers) or [t.issued_us for t in transfers] != sorted(t.issued_us for t in transfers):
         sys.exit(f"rank {rank}: transfers out of order: {transfers}")
+    check_compared(watched)
+
+
+def check_compared(watched):
+    """The prediction is that of as many workers as there are ranks, and a warning says so where there is none."""
+    def compared(workers):
+        scenario = {"format": "fusewise.scenario", "version": 1, "profile": "resnet50-v100", "network": "v100-10gbe",
+                    "workers": workers, "schedules": ["wfbp", "ddp"]}
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            lines = fusewise.torch.compare(watched, scenario, schedule=1).splitlines()
+        entries = {entry.workers: entry for entry in fusewise.simulate(scenario).entries if entry.schedule == "ddp"}
+        return lines, entries, [str(each.message) for each in caught if "measured on" in str(each.message)]
+    lines, entries, caught = compared([8, 2, 4])
+    check("the iteration on 2 workers", f"predicted {entries[2].iteration_us / 1e3:.1f} ms" in lines[-1], True)
+    check("rows of the table", len(lines), 2 + max(entries[2].groups, len(watched.transfers())))
+    check("warnings", caught, [])
+    lines, entries, caught = compared([8, 4])
+    check("the iteration on 8 workers", f"predicted {entries[8].iteration_us / 1e3:.1f} ms" in lines[-1], True)
+    check("its warning", caught, ["predicted on 8 workers, measured on 2"])
 
 
 def check_unused(rank):

@@ -286,17 +286,23 @@ def trained_alone(folder):
 
 
 def check_refused(folder, program):
-    cases = ((", find_unused_parameters=True", "pass", 90, 2, "are not measured"),
-             ("", "with model.no_sync(): model(torch.randn(8, 64)).sum().backward()", 90, 2, "no_sync()"),
-             ("", "model(torch.randn(8, 64))", 90, 2, "twice before a backward pass"),
-             ("", "pass", 20, 1, "before all was measured"))
-    for arguments, before, steps, code, words in cases:
-        done = run(folder, program, SCRIPT.format(arguments=arguments, steps=steps, before=before))
+    cases = ((", find_unused_parameters=True", "pass", 90, "", 2, "are not measured"),
+             ("", "with model.no_sync(): model(torch.randn(8, 64)).sum().backward()", 90, "", 2, "no_sync()"),
+             ("", "model(torch.randn(8, 64))", 90, "", 2, "twice before a backward pass"),
+             ("", "pass", 20, "", 1, "before all was measured, which takes 110 to 200"),
+             ("", "pass", 20, "dist.destroy_process_group()\n", 1, "before all was measured"))
+    for arguments, before, steps, after, code, words in cases:
+        done = run(folder, program, SCRIPT.format(arguments=arguments, steps=steps, before=before) + after)
         if done.returncode != code:
             fail(f"exit code where {words!r}: got {done.returncode}, expected {code}: {done.stderr}")
         said = [line for line in done.stderr.splitlines() if line.startswith("fusewise torch: ")]
         if len(said) != 1 or words not in said[0]:
             fail(f"expected one line with {words!r}, got {done.stderr}")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "FUSEWISE_PROGRAM": program}
+    alone = subprocess.run([sys.executable, "-m", "fusewise.torch", "train.py"], cwd=folder, env=environment, capture_output=True,
+                           text=True, timeout=DEADLINE_S)
+    check("a script without ranks", (alone.returncode, alone.stderr),
+          (2, "fusewise torch: train.py: expected ranks, got one process without them: start it with --nproc 2 or under torchrun\n"))
     print("what cannot be measured is refused in one line")
 
 

@@ -32,13 +32,15 @@ struct Iteration {
   std::string source;        ///< where it comes from, in words
   std::int64_t workers = 0;  ///< that sum gradients; 0: not known
   double iteration_us = 0;
-  double busy_us = 0;           ///< kernels ran, or a simulated worker computed
-  double copies_us = 0;         ///< only a copy ran
-  double idle_us = 0;           ///< nothing ran: waits for the host
-  bool tells_copies = true;     ///< otherwise idle_us also holds copies and other work
-  double other_exposed_us = 0;  ///< exposed communication besides the collectives below
+  double busy_us = 0;        ///< kernels ran, or a simulated worker computed
+  double copies_us = 0;      ///< only a copy ran
+  double idle_us = 0;        ///< nothing ran: waits for the host
+  bool tells_copies = true;  ///< otherwise idle_us also holds copies and other work
+  /// Exposed communication besides the collectives below: also the end of one that an earlier iteration
+  /// began.
+  double other_exposed_us = 0;
   double ahead_us = 0;  ///< simulated waiting for slower workers, which belongs to none of the collectives
-  std::vector<Collective> collectives;  ///< in order of their starts
+  std::vector<Collective> collectives;  ///< that began in the iteration, in order of their starts
   std::vector<Computing> computing;     ///< for a picture: in order, without the shortest gaps
   std::vector<std::string> warnings;    ///< of the simulation
 

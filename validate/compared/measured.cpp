@@ -136,7 +136,9 @@ Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, c
         out, {.start_us = us(span.first - window.span.first), .end_us = us(span.second - window.span.first)});
   for (std::size_t i = 0; i < part.exchanges.size(); ++i) {
     const ranks::Exchange& exchange = part.exchanges[i];
-    const bool is_gradient = gradients && report.job.group_of[rank][exchange.group] == *gradients &&
+    const bool began_here = trace.exchanges[kept[i]].ran.first >= window.span.first;
+    const bool is_gradient = gradients && began_here &&
+                             report.job.group_of[rank][exchange.group] == *gradients &&
                              ranks::has_curve(exchange.kind) && !exchange.is_of_layer;
     if (!is_gradient) {
       out.other_exposed_us += us(exposed[i].ns());

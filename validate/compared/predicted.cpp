@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/printable.hpp"
+#include "core/quantities.hpp"
 #include "planner/scenarios/supported.hpp"
 #include "validate/compared/iteration.hpp"
 
@@ -18,6 +19,7 @@ using planner::TaskLabel;
 struct Transfer {
   TaskLabel label;
   sim::Span ran;
+  bool began_before = false;
 };
 
 /// Disjoint and in order.
@@ -74,7 +76,8 @@ Iteration of_window(const planner::Setting& setting, const planner::Run& run, si
     const sim::Span part = {std::max(ran.start, from), std::min(ran.end, to)};
     if (part.start >= part.end) continue;
     if (run.lowered.is_channel(tasks[i].stream))
-      transfers.push_back({.label = TaskLabel::unpack(tasks[i].label), .ran = part});
+      transfers.push_back(
+          {.label = TaskLabel::unpack(tasks[i].label), .ran = part, .began_before = ran.start < from});
     else if (tasks[i].stream == Lowered::kCompute || tasks[i].stream == Lowered::kInput)
       computing.push_back(part);
   }
@@ -95,7 +98,7 @@ Iteration of_window(const planner::Setting& setting, const planner::Run& run, si
     until = std::max(until, transfer.ran.end);
     exposed += alone;
     const auto kind = TaskLabel::collective(transfer.label.kind);
-    if (!kind || transfer.label.kind == TaskLabel::Kind::lars_gather) {
+    if (!kind || transfer.began_before || transfer.label.kind == TaskLabel::Kind::lars_gather) {
       out.other_exposed_us += sim::to_us(alone);
       continue;
     }
@@ -125,8 +128,8 @@ Iteration predicted(const scenarios::Scenario& scenario, const planner::Schedule
     for (const planner::Warning& warning : run.warnings) out.warnings.push_back(warning.text);
   });
   out.workers = workers;
-  out.source = fmt::format("{} with {} on {} workers", core::printable(scenario.name),
-                           core::printable(schedule.name), workers);
+  out.source = fmt::format("{} with {} on {}", core::printable(scenario.name), core::printable(schedule.name),
+                           core::counted(workers, "worker"));
   return out;
 }
 

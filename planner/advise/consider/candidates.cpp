@@ -61,6 +61,7 @@ Schedule dense_of(const Schedule& schedule) {
   dense.fusion.choices = collective_choices(schedule);
   if (schedule.fusion.kind == "optimal" || !takes_optimal(*schedule.pipeline)) return dense;
   dense.fusion.kind = "optimal";
+  dense.fusion.searches = true;
   dense.fusion.fuse = read_fusion(core::Field::parse(R"("optimal")", "consider")).fuse;
   return dense;
 }

@@ -74,7 +74,7 @@ class Considering {
                                 considered::factor_of(options_, variant)));
     } catch (const Unsupported& problem) {
       return out_.left_out.push_back(
-          {.compressor = label, .why = fmt::format("it needs {}", problem.expected())});
+          {.compressor = label, .why = fmt::format("expected {}", problem.expected())});
     }
     add(variants, whole);
   }

@@ -74,7 +74,10 @@ Fuse read(const core::Field& field) {
 }  // namespace
 
 FusionKind autotune() {
-  return {"autotune", "the best threshold and cycle in the ranges of Horovod's autotune", read};
+  return {.name = "autotune",
+          .summary = "the best threshold and cycle in the ranges of Horovod's autotune",
+          .read = read,
+          .searches = true};
 }
 
 }  // namespace planner

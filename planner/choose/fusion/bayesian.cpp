@@ -29,6 +29,11 @@ Fuse read(const core::Field& field) {
 
 }  // namespace
 
-FusionKind bayesian() { return {"bayesian", "Bayesian search for the best cap (DeAR)", read}; }
+FusionKind bayesian() {
+  return {.name = "bayesian",
+          .summary = "Bayesian search for the best cap (DeAR)",
+          .read = read,
+          .searches = true};
+}
 
 }  // namespace planner

@@ -103,7 +103,10 @@ Fuse read(const Field& field) {
 }  // namespace
 
 FusionKind cupcake_fusion() {
-  return {"cupcake", "Algorithm 1 of the Cupcake paper; exponential, see optimal", read};
+  return {.name = "cupcake",
+          .summary = "Algorithm 1 of the Cupcake paper; exponential, see optimal",
+          .read = read,
+          .searches = true};
 }
 
 }  // namespace planner

@@ -16,6 +16,8 @@ Fuse read(const core::Field& field) {
 
 }  // namespace
 
-FusionKind grid_of_caps() { return {"grid", "the best of evenly spaced caps", read}; }
+FusionKind grid_of_caps() {
+  return {.name = "grid", .summary = "the best of evenly spaced caps", .read = read, .searches = true};
+}
 
 }  // namespace planner

@@ -38,6 +38,8 @@ Fuse read(const core::Field& field) {
 
 }  // namespace
 
-FusionKind mg_wfbp_fusion() { return {"mg-wfbp", "the greedy of the MG-WFBP paper", read}; }
+FusionKind mg_wfbp_fusion() {
+  return {.name = "mg-wfbp", .summary = "the greedy of the MG-WFBP paper", .read = read, .searches = true};
+}
 
 }  // namespace planner

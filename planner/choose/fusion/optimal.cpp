@@ -70,6 +70,12 @@ Constraints constraints_of(const Fusion& fusion) {
   return found == nullptr ? Constraints() : found->constraints;
 }
 
-FusionKind optimal_fusion() { return {"optimal", "the grouping that no other beats", read, choices}; }
+FusionKind optimal_fusion() {
+  return {.name = "optimal",
+          .summary = "the grouping that no other beats",
+          .read = read,
+          .choices = choices,
+          .searches = true};
+}
 
 }  // namespace planner

@@ -16,6 +16,8 @@ Fuse read(const core::Field& field) {
 
 }  // namespace
 
-FusionKind random_caps() { return {"random", "the best of random caps", read}; }
+FusionKind random_caps() {
+  return {.name = "random", .summary = "the best of random caps", .read = read, .searches = true};
+}
 
 }  // namespace planner

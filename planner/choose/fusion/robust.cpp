@@ -197,7 +197,10 @@ Fuse read(const Field& field) {
 }  // namespace
 
 FusionKind robust_fusion() {
-  return {"robust", "least mean or 95th percentile over sampled iterations", read};
+  return {.name = "robust",
+          .summary = "least mean or 95th percentile over sampled iterations",
+          .read = read,
+          .searches = true};
 }
 
 }  // namespace planner

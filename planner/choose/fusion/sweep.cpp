@@ -30,6 +30,11 @@ Fuse read(const core::Field& field) {
 
 }  // namespace
 
-FusionKind sweep() { return {"sweep", "the best of every cap or count of another kind", read}; }
+FusionKind sweep() {
+  return {.name = "sweep",
+          .summary = "the best of every cap or count of another kind",
+          .read = read,
+          .searches = true};
+}
 
 }  // namespace planner

@@ -6,14 +6,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/quantities.hpp"
+
 namespace planner {
 namespace {
 
+using core::counted;
 using nlohmann::ordered_json;
-
-std::string counted(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 /// Explains how the framework's groups treat the gradients of a plan group that it does not form.
 std::string why_other(const Workload& workload, const Group& group, const Groups& made) {
@@ -121,6 +120,10 @@ Behaviour all_reduces(std::string_view words) {
 
 namespace {
 
+bool shards(const Pipeline& pipeline, const PipelineOptions& options) {
+  return pipeline.program(1, options).sharding != Sharding::nothing;
+}
+
 bool compresses(const PlanFile& plan) {
   return !plan.compressor.is_none() || std::ranges::any_of(plan.groups, [](const PlanGroup& group) {
     return group.transfer.compressor && !group.transfer.compressor->is_none();
@@ -135,6 +138,12 @@ Report::Report(const Target& target, const EmitRequest& request)
       behaviour_(target.behaves(request.plan, request.workload)),
       planned_us_(request.iteration_us(
           request.plan.target == target.name ? behaviour_ : as_planned(request.plan), request.groups)) {
+  if (shards(pipeline(request.plan.pipeline), request.plan.options) &&
+      !shards(*behaviour_.pipeline, behaviour_.options) && !behaviour_.gathers_at_once)
+    note(fmt::format(
+        "The plan shards what workers hold. {} does not: each worker holds all parameters, gradients and "
+        "states of the optimizer, and the memory that sharding saves is given up.",
+        target.framework));
   if (!behaviour_.compresses && compresses(request.plan)) note("The plan's compressors are not applied.");
   if (request.recomputes) note("Layers are checkpointed in the plan's scenario; these lines do not do that.");
 }

@@ -17,8 +17,8 @@ from typing import Any, Mapping, NoReturn, Optional, Sequence
 _FOR_FIRST_RANK_S = 5
 
 _EXAMPLE = """A script that wraps its model in DistributedDataParallel needs no change. Under torchrun, and wherever RANK and
-WORLD_SIZE are set, start it as `python -m fusewise.torch train.py`. After at most 200 iterations the script is stopped, unless
-it is to go on.
+WORLD_SIZE are set, start it as `python -m fusewise.torch train.py`. After 110 to 200 iterations the script is stopped, unless it
+is to go on.
 
 Example: fusewise torch --nproc 2 train.py --epochs 1"""
 
@@ -141,10 +141,11 @@ def _run_rank(given: argparse.Namespace) -> int:
         if dist.get_rank() == 0 and sys.stderr.isatty():
             print(f"fusewise torch: {what}", file=sys.stderr, flush=True)
 
-    def fail(code: int, why: Any) -> int:
-        """The first rank says why. The others, whose end would break its connections, let it go first."""
+    def fail(code: int, why: Any, on_all: bool = False) -> int:
+        """The first rank says why. The others, whose end would break its connections, let it go first. Without a process
+        group each rank speaks for itself, unless the same happens `on_all`."""
         has_group = dist.is_available() and dist.is_initialized()
-        if has_group and dist.get_rank() > 0:
+        if dist.get_rank() > 0 if has_group else on_all and int(os.environ.get("RANK", "0")) > 0:
             time.sleep(_FOR_FIRST_RANK_S)
         else:
             print(f"fusewise torch: {why}", file=sys.stderr)
@@ -166,14 +167,18 @@ def _run_rank(given: argparse.Namespace) -> int:
         return fail(2, f"{given.script}: {error}")
     except fusewise.InputError as error:
         return fail(2, error)
+    except ValueError as error:
+        if "RANK" in os.environ or "environment variable RANK expected" not in str(error):
+            raise
+        return fail(2, f"{given.script}: expected ranks, got one process without them: start it with --nproc 2 or under torchrun")
     except fusewise.Failure as error:
         return fail(1, error)
     if not is_done:
         if interception.tuning is None:
             return fail(2, f"{given.script}: expected a DistributedDataParallel, got none in this process; start ranks with "
-                           "--nproc or torchrun, as those that the script starts itself are not measured")
+                           "--nproc or torchrun, as those that the script starts itself are not measured", on_all=True)
         return fail(1, f"{given.script}: ended after {interception.tuning.iterations} iterations, before all was "
-                       "measured; let it run longer")
+                       "measured, which takes 110 to 200; let it run longer", on_all=True)
     if dist.is_initialized():
         dist.destroy_process_group()
         if not given.go_on:

@@ -11,6 +11,7 @@ import os
 import statistics
 import tempfile
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
@@ -33,7 +34,10 @@ class Transfer:
 
 
 class Watch:
-    """What was recorded: `iterations_us`, and the transfers of an iteration in the order in which they were issued."""
+    """What was recorded on `workers` ranks: `iterations_us`, and the transfers of an iteration in the order in which they
+    were issued."""
+
+    workers = 1
 
     def __init__(self, warmup: int) -> None:
         self.warmup = warmup
@@ -90,7 +94,7 @@ def watch(model: nn.Module, warmup: int = 3, hook: Optional[tuple[Any, Callable[
 
 
 def _watch_ddp(model: DistributedDataParallel, watched: Watch, inner: Optional[tuple[Any, Callable[..., Any]]]) -> None:
-    size = dist.get_world_size(model.process_group)
+    size = watched.workers = dist.get_world_size(model.process_group)
 
     # DistributedDataParallel checks the annotations of hooks, and takes none that are text.
     def all_reduce(_state, bucket):  # type: ignore[no-untyped-def]
@@ -112,6 +116,7 @@ def _watch_ddp(model: DistributedDataParallel, watched: Watch, inner: Optional[t
 def _watch_fsdp(model: Any, watched: Watch) -> None:
     from torch.distributed.fsdp import FSDPModule
     from torch.distributed.fsdp._fully_shard import _fsdp_collectives as collectives
+    watched.workers = dist.get_world_size()
 
     def recording(name: str, base: Any) -> Any:
         class Recording(base):
@@ -135,8 +140,11 @@ def _watch_fsdp(model: Any, watched: Watch) -> None:
 
 
 def compare(watched: Watch, scenario: Union[str, "os.PathLike[str]", Mapping[str, Any]], schedule: int = 0) -> str:
-    """A table of transfers, predicted by a schedule of the scenario (its place there), beside what was measured."""
-    predicted, iteration_us = _simulated(scenario, schedule)
+    """A table of transfers, predicted by a schedule of the scenario (its place there), beside what was measured. The
+    prediction is that of as many workers, or, with a warning, of the first number of the scenario if it has no such."""
+    predicted, iteration_us, workers = _simulated(scenario, schedule, watched.workers)
+    if workers != watched.workers:
+        warnings.warn(f"predicted on {workers} workers, measured on {watched.workers}", stacklevel=2)
     measured = watched.transfers()
     lines = ["transfer        predicted: MB   issued ms  arrived ms    measured: MB   issued ms  arrived ms"]
     for place in range(max(len(predicted), len(measured))):
@@ -155,15 +163,20 @@ def _cells(transfer: Optional[Transfer]) -> str:
     return f"{transfer.bytes / 1e6:13.2f} {transfer.issued_us / 1e3:11.1f} {transfer.arrived_us / 1e3:11.1f}"
 
 
-def _simulated(scenario: Any, schedule: int) -> tuple[Sequence[Transfer], float]:
-    """The transfers of the first iteration of a simulated schedule, and how long an iteration takes."""
+def _simulated(scenario: Any, schedule: int, workers: int) -> tuple[Sequence[Transfer], float, int]:
+    """The transfers of the first iteration of a simulated schedule, how long an iteration takes, and on how many workers:
+    as many as wanted, otherwise the first number of the scenario."""
+    entries = fusewise.simulate(scenario).entries
+    if all(entry.workers != workers for entry in entries):
+        workers = entries[0].workers
+    entry = [entry for entry in entries if entry.workers == workers][schedule]
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "timeline.json")
-        results = fusewise.simulate(scenario, options=["--timeline", file])
+        fusewise.simulate(scenario, options=["--timeline", file, "--timeline-workers", str(workers)])
         with open(file, encoding="utf-8") as text:
             events = json.load(text)["traceEvents"]
     process = sorted({event["pid"] for event in events})[schedule]
     return [Transfer(event["name"].split(" ")[0].replace("-", "_"), event["args"]["bytes"], event["ts"],
                      event["ts"] + event["dur"])
             for event in events if event["ph"] == "X" and event["pid"] == process and event.get("cat") == "communication"
-            and event["args"]["iteration"] == 1], results.entries[schedule].iteration_us
+            and event["args"]["iteration"] == 1], entry.iteration_us, workers

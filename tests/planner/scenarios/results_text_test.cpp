@@ -303,10 +303,27 @@ TEST_CASE("results: a plan's table tells its groups and what it saves") {
         "group  tensors     size  in backward order\n"
         "    1        2   2.1 MB  fc.bias .. fc.weight\n"
         "    2        1  37.6 kB  conv1\n\n"
-        "schedule     iteration ms  this plan saves\n"
-        "this plan          20.000\n"
-        "ddp                25.000           20.0 %\n"
-        "lower bound        19.000\n");
+        "schedule                      iteration ms  this plan saves\n"
+        "this plan                           20.000\n"
+        "ddp                                 25.000           20.0 %\n"
+        "lower bound of pipeline wfbp        19.000\n");
+  plan.optimality = planner::Optimality::given;
+  CHECK(plan_table(plan).find("20.000 ms per iteration (the schedule's own groups, not optimised)\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("results: the table of a plan without a prediction has no times") {
+  planner::PlanFile plan;  // as fusewise import writes it
+  plan.model = "m";
+  plan.workers = 2;
+  plan.groups = {{{"fc.bias", "fc.weight"}, 2'052'000}};
+  CHECK(plan_table(plan) ==
+        "m on 2 workers, pipeline wfbp, ring all-reduce: 1 group\n\n"
+        "group  tensors    size  in backward order\n"
+        "    1        2  2.1 MB  fc.bias .. fc.weight\n\n"
+        "the plan holds no prediction: a scenario with the fusion {\"kind\": \"plan\", \"file\": PLAN} "
+        "predicts "
+        "its iteration time\n");
 }
 
 TEST_CASE("results: schedules that are not slower in nearly all samples are not ranked") {

@@ -241,6 +241,33 @@ TEST_CASE("compare: all-to-alls, other work and waiting are the same parts in a 
   }
 }
 
+TEST_CASE("compare: two ranks of one job are not before and after a change") {
+  const std::string first = kJob + "/worker0.pt.trace.json.gz", second = kJob + "/worker1.pt.trace.json.gz";
+  const support::Outcome outcome = support::run_program({"compare", first, second});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err == second + ": /: expected a trace of rank 0, as " + first +
+                           " before the change, got one of rank 1 (fusewise compare FOLDER takes the traces "
+                           "of one job; --plan FILE takes them as several files, too)\n");
+}
+
+TEST_CASE("compare: the end of a collective that an earlier iteration began is none of this one's") {
+  kineto::TwoLayers made = kineto::two_layers(1, 4);
+  std::string text = made.text.as_object();
+  const support::TemporaryFolder folder;
+  const std::string path = folder.put("rank0.json", text);
+  ranks::Report report = ranks::make_report({ranks::read_kineto(path, kineto::kProfilerStep)});
+  const Iteration usual = measured(report, report.job.ranks[0], "");
+  REQUIRE(usual.collectives.size() == 1);
+  // The one of each iteration now ends 10 us after the next one has begun.
+  ranks::RankTrace& trace = report.job.ranks[0];
+  for (std::size_t i = 0; i + 1 < trace.exchanges.size(); ++i)
+    trace.exchanges[i].ran.second = trace.steps[i + 1].device_start_ns + 10'000;
+  const Iteration longer = measured(report, trace, "");
+  REQUIRE(longer.collectives.size() == 1);
+  CHECK(longer.collectives[0].start_us == usual.collectives[0].start_us);
+  check_sum(longer);
+}
+
 TEST_CASE("compare: a trace with itself has no difference") {
   const support::Outcome same = support::run_program(
       {"compare", kJob + "/worker0.pt.trace.json.gz", kJob + "/worker0.pt.trace.json.gz"});
