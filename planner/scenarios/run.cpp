@@ -194,12 +194,14 @@ std::optional<Entry> entry_at_once(const Setting& setting, const Schedule& sched
   return entry_of(schedule, prediction->metrics);
 }
 
-/// Compares the samples of all entries on a number of workers with those of the fastest, and drops them.
+/// Compares the samples of all entries on a number of workers with those of the fastest, and drops them. Of
+/// several that are as fast it is the same in any order of schedules.
 void compare_samples(std::span<Entry> entries) {
-  const Entry& first =
-      *std::ranges::min_element(entries, {}, [](const Entry& entry) { return entry.metrics.iteration_us; });
+  const Entry& first = *std::ranges::min_element(entries, {}, [](const Entry& entry) {
+    return std::pair(entry.metrics.iteration_us, std::string_view(entry.schedule));
+  });
   for (Entry& entry : entries)
-    if (&entry != &first && entry.interval && first.interval)
+    if (entry.metrics.iteration_us > first.metrics.iteration_us && entry.interval && first.interval)
       entry.interval->slower_share = planner::slower_share(*entry.interval, *first.interval);
   for (Entry& entry : entries)
     if (entry.interval) entry.interval->sampled_us.clear();

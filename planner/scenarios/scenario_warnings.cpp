@@ -1,7 +1,7 @@
 // What a scenario leaves out, and which of its settings have no effect.
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -90,11 +90,10 @@ void warn_of_division(const Scenario& scenario, std::vector<std::string>& out) {
 
 /// Rows of results that have the same name.
 void warn_of_repeated_schedules(const std::vector<Field>& schedules, std::vector<std::string>& out) {
-  std::set<std::string> words;
+  std::map<std::string, int> count;
   for (const Field& schedule : schedules)
-    if (!words.insert(schedule.words()).second)
-      out.push_back(fmt::format("{}: another schedule is called '{}', too", schedule.pointer(),
-                                core::printable(schedule.words())));
+    if (++count[schedule.words()] == 2)
+      out.push_back(fmt::format("/schedules: several are called '{}'", core::printable(schedule.words())));
 }
 
 /// A cap of a few bytes was meant in another unit.
@@ -108,8 +107,8 @@ void warn_of_small_caps(const std::vector<Field>& schedules, std::vector<std::st
     const auto cap = fusion->find("cap_bytes");
     const std::int64_t bytes = cap ? cap->integer(1, core::kMaxBytes) : kLeast;
     if (bytes < kLeast)
-      out.push_back(fmt::format("{}: {} is a number of bytes ({} MiB would be {})", cap->pointer(), bytes,
-                                bytes, bytes * kBytesPerMib));
+      out.push_back(fmt::format("schedule '{}': cap_bytes {} is a number of bytes ({} MiB would be {})",
+                                core::printable(schedule.words()), bytes, bytes, bytes * kBytesPerMib));
   }
 }
 

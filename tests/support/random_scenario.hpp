@@ -58,8 +58,9 @@ class AnyScenario {
 
   ordered_json make() {
     ordered_json out = scenario_json(profile(), network());
-    out["workers"] = {one_of<int>(random_, {1, 2, 3, 4, 5, 8, 9, 16, 33}),
-                      one_of<int>(random_, {2, 4, 6, 8, 64})};
+    out["workers"] = {one_of<int>(random_, {1, 2, 3, 4, 5, 8, 9, 16, 33})};
+    if (const int more = one_of<int>(random_, {2, 4, 6, 8, 64}); out["workers"][0] != more)
+      out["workers"].push_back(more);
     out["schedules"] = {schedule(), schedule()};
     out["iterations"] = random_.one_in(8) ? 200 : random_.between(1, 4);
     if (random_.one_in(3)) out["accumulation_steps"] = random_.one_in(4) ? 1000 : random_.between(1, 3);
@@ -219,7 +220,8 @@ class ExactScenario {
 
   ordered_json make() {
     ordered_json out = scenario_json(profile(), network());
-    out["workers"] = {std::int64_t{1} << random_.below(5), 4};
+    out["workers"] = {std::int64_t{1} << random_.below(5)};
+    if (out["workers"][0] != 4) out["workers"].push_back(4);
     out["iterations"] = one_of<int>(random_, {1, 2, 3, 5});  // 1, 2 or 4 are counted
     if (random_.one_in(2)) out["accumulation_steps"] = random_.between(1, 3);
     if (random_.one_in(2)) out["input"] = {{"read_us", us(4000)}, {"overlapped", random_.one_in(2)}};

@@ -134,9 +134,9 @@ TEST_CASE("scenario: what is probably meant in another unit, and schedules of on
   const auto warnings = [](const std::string& members) { return read("{" + members + "}").warnings; };
   using Texts = std::vector<std::string>;
   CHECK(warnings(R"("schedules": ["ddp", "wfbp", {"name": "ddp"}])") ==
-        Texts{"/schedules/2: another schedule is called 'ddp', too"});
+        Texts{"/schedules: several are called 'ddp'"});
   CHECK(warnings(R"("schedules": [{"fusion": {"kind": "buckets", "cap_bytes": 25}}])") ==
-        Texts{"/schedules/0/fusion/cap_bytes: 25 is a number of bytes (25 MiB would be 26214400)"});
+        Texts{"schedule 'buckets 25': cap_bytes 25 is a number of bytes (25 MiB would be 26214400)"});
   CHECK(warnings(R"("schedules": [{"fusion": {"kind": "buckets", "cap_bytes": 1024}}])").empty());
   const auto network = [&](const std::string& beta) {
     return warnings(R"("network": {"line_rate_gbps": 10, "link": {"alpha_us": 1, "beta_us_per_byte": )" +
