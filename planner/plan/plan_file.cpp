@@ -19,7 +19,7 @@ using core::kMaxTimeUs;
 using nlohmann::ordered_json;
 
 /// By Optimality.
-constexpr std::array<std::string_view, 3> kOptimalities = {"exact", "heuristic", "given"};
+constexpr std::array<std::string_view, 2> kOptimalities = {"exact", "heuristic"};
 
 PlanGroup read_group(const Field& field) {
   field.allow_only({"tensors", "bytes", "not_before_us", "collectives", "compression"});
@@ -59,7 +59,7 @@ void allow_plan_keys(const Field& field, const Pipeline& pipeline) {
   std::vector<std::string_view> keys = {"format", "version", "model", "workers", "pipeline", "target"};
   keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
   keys.insert(keys.end(), {"collectives", "compression", "data_types", "recompute", "selective", "optimality",
-                           "largest_front", "optimality_gap_us", "predicted", "groups"});
+                           "searched", "largest_front", "optimality_gap_us", "predicted", "groups"});
   field.allow_only(keys);
 }
 
@@ -89,6 +89,10 @@ PlanFile read_plan_file(const Field& field) {
   const std::string optimality = field.at("optimality").one_of(kOptimalities);
   plan.optimality =
       static_cast<Optimality>(std::ranges::find(kOptimalities, optimality) - kOptimalities.begin());
+  if (const auto searched = field.find("searched"); searched && !searched->boolean()) {
+    if (plan.optimality == Optimality::exact) searched->expected("true for an exact plan", "false");
+    plan.optimality = Optimality::given;
+  }
   if (const auto front = field.find("largest_front"))
     plan.largest_front = front->integer(1, core::kMaxElements);
   if (const auto off = field.find("optimality_gap_us"))
@@ -111,7 +115,10 @@ std::string plan_text(const PlanFile& plan) {
   if (plan.data_types.any()) out["data_types"] = data_types_json(plan.data_types);
   if (plan.recompute) out["recompute"] = recompute_json(*plan.recompute);
   if (plan.selective) out["selective"] = true;
-  out["optimality"] = kOptimalities[static_cast<std::size_t>(plan.optimality)];
+  const bool is_searched = plan.optimality != Optimality::given;
+  out["optimality"] =
+      kOptimalities[static_cast<std::size_t>(is_searched ? plan.optimality : Optimality::heuristic)];
+  if (!is_searched) out["searched"] = false;
   if (plan.largest_front > 0) out["largest_front"] = plan.largest_front;
   if (plan.optimality_gap_us > 0) out["optimality_gap_us"] = plan.optimality_gap_us;
   ordered_json compared = ordered_json::array();

@@ -268,8 +268,9 @@ TEST_CASE("plan: what is not a plan is refused") {
                                                          R"(, got "star")"},
       {R"({"compression": "zip"})", "p.json: /compression: expected one of none, " +
                                         support::listed(planner::built_in_compressors()) + R"(, got "zip")"},
-      {R"({"optimality": "best"})",
-       R"(p.json: /optimality: expected one of exact, heuristic, given, got "best")"},
+      {R"({"optimality": "best"})", R"(p.json: /optimality: expected one of exact, heuristic, got "best")"},
+      {R"({"optimality": "exact", "searched": false})",
+       "p.json: /searched: expected true for an exact plan, got false"},
       {R"({"predicted": {"lower_bound_us": null}})",
        "p.json: /predicted/lower_bound_us: expected a value, got nothing"},
       {R"({"predicted": {"iteration_us": -1}})",
@@ -287,7 +288,8 @@ TEST_CASE("plan: what is not a plan is refused") {
        "'not_before_us'?"},
       {R"({"group": []})",
        "p.json: /group: expected a key among format, version, model, workers, pipeline, target, collectives, "
-       "compression, data_types, recompute, selective, optimality, largest_front, optimality_gap_us, "
+       "compression, data_types, recompute, selective, optimality, searched, largest_front, "
+       "optimality_gap_us, "
        "predicted, groups, "
        "got "
        "'group', "
