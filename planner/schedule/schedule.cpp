@@ -116,7 +116,7 @@ Choices choices_of(const Field& field) {
 }
 
 void allow_schedule_keys(const Field& field, const Choices& choices, const Pipeline& pipeline) {
-  std::vector<std::string_view> keys = {"name",        "pipeline",    "fusion",
+  std::vector<std::string_view> keys = {"name",        "label",       "pipeline", "fusion",
                                         "compression", "collectives", "selective"};
   if (choices.sparse != nullptr) keys.emplace_back("density");
   keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
@@ -254,6 +254,7 @@ Schedule from_object(const Field& field) {
   read_compression(field, choices, schedule);
   schedule.name = describe(field, *schedule.pipeline);
   if (schedule.name.empty()) schedule.name = "wfbp";
+  if (const auto label = field.find("label")) schedule.name = label->name();
   return schedule;
 }
 

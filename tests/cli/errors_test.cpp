@@ -93,7 +93,7 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
        "topology, channels, input, update, job, sweep, between, data_types, memory, parallel, recompute, got "
        R"('device', in place of which stands "profile": {"estimate": MODEL, "device": ...})"},
       {R"("workers": 4, "schedules": [{"name": "ddp", "bucket_cap_mb": 50}]})",
-       "s.json: /schedules/0/bucket_cap_mb: expected a key among name, pipeline, fusion, compression, "
+       "s.json: /schedules/0/bucket_cap_mb: expected a key among name, label, pipeline, fusion, compression, "
        R"(collectives, selective, got 'bucket_cap_mb', in place of which stands "fusion": )"
        R"({"kind": "buckets", "cap_bytes": ...})"},
       {R"("workers": "four"})", "s.json: /workers: expected an integer from 1 to 1000000, got \"four\""},

@@ -267,12 +267,23 @@ TEST_CASE("schedule: collectives and the pipeline's own keys are read") {
   CHECK_FALSE(schedule_of(R"({"pipeline": "zero", "overlap_gather": false})").options.overlap_gather);
 }
 
+TEST_CASE("schedule: a label is its name in results, and changes nothing else") {
+  const Schedule labelled = schedule_of(R"({"label": "old defaults", "name": "ddp", "fusion": "all"})");
+  const Schedule plain = schedule_of(R"({"name": "ddp", "fusion": "all"})");
+  CHECK(plain.name == "ddp all");
+  CHECK(labelled.name == "old defaults");
+  CHECK(labelled.pipeline == plain.pipeline);
+  CHECK(labelled.fusion.kind == plain.fusion.kind);
+  CHECK_THROWS_WITH_AS(schedule_of(R"({"label": "", "name": "ddp"})"),
+                       doctest::Contains("/label: expected a non-empty string"), core::InputError);
+}
+
 TEST_CASE("schedule: what is not a schedule is refused, with the nearest name") {
   struct Case {
     std::string text;
     std::string message;
   };
-  const std::string keys = "name, pipeline, fusion, compression, collectives, selective";
+  const std::string keys = "name, label, pipeline, fusion, compression, collectives, selective";
   const std::vector<Case> cases = {
       {R"("wfpb")",
        "s.json: /: expected one of " + names_of_presets() + R"(, got "wfpb", did you mean 'wfbp'?)"},

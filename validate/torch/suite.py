@@ -145,7 +145,7 @@ def predict_ddp(costs):
     out = {"ddp": Strategy(predict_default(costs), costs.not_overlapped_us)}
 
     def add(name, fusion, micro_batches=1):
-        asked = {**prediction.scenario(costs, [fusion]), "accumulation_steps": micro_batches}
+        asked = {**prediction.scenario(costs, [("job", fusion)]), "accumulation_steps": micro_batches}
         lines, data = emitted(asked, "ddp")
         name = name.format(len(data["bucket_cap_mb_list"]))
         out[name] = Strategy(fusewise.simulate(asked).entries[0].iteration_us, costs.not_overlapped_us + (micro_batches - 1) * costs.compute_us,
@@ -160,7 +160,7 @@ def predict_ddp(costs):
 def hook_lines(costs, fusion, compression):
     """The lines for a hook whose coding costs nothing, so that the hook is written."""
     from fusewise.torch import prediction
-    asked = prediction.scenario(costs, [fusion])
+    asked = prediction.scenario(costs, [("job", fusion)])
     asked["schedules"][0]["compression"] = compression
     return emitted(asked, "comm-hook")[0]
 
@@ -214,7 +214,7 @@ def predict_powersgd(costs, hook, has_copies=True):
     from fusewise.torch import prediction
     from fusewise.torch.network import at
     sent = max(1, round(hook["ratio"] * costs.bytes))
-    found = prediction.scenario(dataclasses.replace(costs, curve=[[sent, hook["carry_us"]]]), ["all"])
+    found = prediction.scenario(dataclasses.replace(costs, curve=[[sent, hook["carry_us"]]]), [("all", "all")])
     if not has_copies:
         return costs.compute_us + costs.rest_us + at(costs.curve, sent)
     found["schedules"][0]["compression"] = {

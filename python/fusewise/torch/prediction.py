@@ -78,16 +78,17 @@ def scaled(profile: Mapping[str, Any], forward_us: float, backward_us: float) ->
     return {**profile, "layers": layers}
 
 
-def scenario(costs: Costs, fusions: Sequence[Any], name: str = "job") -> dict[str, Any]:
+def scenario(costs: Costs, fusions: Sequence[tuple[str, Any]], name: str = "job") -> dict[str, Any]:
     """The job as DistributedDataParallel runs it. Its copies into buckets and out of them, and what it does for each
-    bucket, stand where a compressor would that leaves nothing out."""
+    bucket, stand where a compressor would that leaves nothing out. Each fusion comes with the label of its schedule."""
     copies = {"name": "copies of DDP", "ratio": 1.0, "encode": costs.encode, "decode": costs.decode,
               "collective": "all_reduce"}
     return {
         "format": "fusewise.scenario", "version": 1, "name": name, "profile": costs.profile, "workers": costs.workers,
         "network": network_file(costs), "update": {"optimizer_us": costs.rest_us},
         "overlap": {"compute_slowdown": costs.compute_slowdown, "communication_slowdown": costs.communication_slowdown},
-        "schedules": [{"pipeline": "wfbp", "fusion": fusion, "compression": copies} for fusion in fusions]}
+        "schedules": [{"label": label, "pipeline": "wfbp", "fusion": fusion, "compression": copies}
+                      for label, fusion in fusions]}
 
 
 def network_file(costs: Costs) -> dict[str, Any]:
@@ -96,9 +97,14 @@ def network_file(costs: Costs) -> dict[str, Any]:
             "measured": [{"collective": "all_reduce", "workers": costs.workers, "curve": costs.curve}]}
 
 
+def fusions_of(settings: Sequence[Setting]) -> list[tuple[str, Any]]:
+    """With their labels."""
+    return [("plan" if setting.fusion["kind"] == "plan" else setting.name, setting.fusion) for setting in settings]
+
+
 def predict(costs: Costs, settings: Sequence[Setting]) -> list[Setting]:
     """The settings with their predicted iterations."""
-    results = fusewise.simulate(scenario(costs, [setting.fusion for setting in settings]))
+    results = fusewise.simulate(scenario(costs, fusions_of(settings)))
     return [dataclasses.replace(setting, predicted_us=entry.iteration_us,
                                 behind_us=entry.exposed_communication_us + entry.decode_us)
             for setting, entry in zip(settings, results.entries)]
@@ -106,8 +112,7 @@ def predict(costs: Costs, settings: Sequence[Setting]) -> list[Setting]:
 
 def plan(costs: Costs) -> fusewise.Plan:
     """The exact plan of the job."""
-    asked = scenario(costs, ["optimal"])
-    return fusewise.plan(asked, schedule=fusewise.simulate(asked).entries[0].schedule)
+    return fusewise.plan(scenario(costs, [("plan", "optimal")]), schedule="plan")
 
 
 def default_setting(arguments: Mapping[str, Any], takes_lists: bool) -> Setting:

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import pathlib
 import statistics
-from typing import Optional
+from typing import Any, Mapping, Optional
 
 from fusewise.torch import prediction
 from fusewise.torch.profiler import _write
@@ -63,9 +63,14 @@ def save(result: Result, folder: pathlib.Path) -> None:
     costs = result.costs
     for name, document in (
             ("job.profile.json", costs.profile), ("job.network.json", prediction.network_file(costs)),
-            ("job.json", prediction.scenario(costs, [setting.fusion for setting in result.settings])),
-            ("plan.json", {**result.plan.raw, "compression": "none"}), ("measured.json", found(result, str(folder / "plan.json")))):
+            ("job.json", prediction.scenario(costs, prediction.fusions_of(result.settings))),
+            ("plan.json", _without_copies(result.plan.raw)), ("measured.json", found(result, str(folder / "plan.json")))):
         _write(folder / name, json.dumps(document, indent=2) + "\n")
+
+
+def _without_copies(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A file for other commands, which know nothing of DDP's copies; the plans that it was compared with have none."""
+    return {**plan, "compression": "none", "predicted": {**plan["predicted"], "compared_with": []}}
 
 
 def found(result: Result, plan_file: str) -> dict:
