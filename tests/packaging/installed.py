@@ -3,9 +3,14 @@
 completion, and a C++ program that finds the libraries with find_package(fusewise)."""
 
 import argparse
+import os
 import pathlib
+import pty
+import select
+import shutil
 import subprocess
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -58,6 +63,43 @@ def check_manual(prefix):
     assert "--sizes" in completed("fusewise", "measure", "--si")
 
 
+COMPLETED = {"fusewise pl": "fusewise plan", "fusewise plan --expl": "fusewise plan --explain",
+             "fusewise netlab stat": "fusewise netlab status", "fusewise measure --siz": "fusewise measure --sizes"}
+
+
+def zsh_completed(folder, typed):
+    """What is on the line of an interactive zsh after the tabulator key."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(shutil.which("zsh"), ["zsh", "-f", "-i"], {"PATH": os.environ["PATH"], "TERM": "dumb", "LANG": "C.UTF-8"})
+    begin_of_line, end_of_line = "\x01", "\x05"
+    os.write(terminal, f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -D; echo rea''dy\r".encode())
+    shown, is_typed, until = b"", False, time.monotonic() + 60
+    while b"\n<" not in shown or b">" not in shown.split(b"\n<")[-1]:
+        assert time.monotonic() < until, shown
+        if select.select([terminal], [], [], 1)[0]:
+            shown += os.read(terminal, 4096)
+        if not is_typed and b"ready" in shown:
+            os.write(terminal, f"{typed}\t{begin_of_line}echo '<{end_of_line}>'\r".encode())
+            is_typed = True
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    return shown.split(b"\n<")[-1].split(b">")[0].decode().strip()
+
+
+def check_other_shells(prefix):
+    share = prefix / "share"
+    for shell, completed in (
+            ("zsh", lambda typed: zsh_completed(share / "zsh" / "vendor-completions", typed)),
+            ("fish", lambda typed: " ".join([*typed.split()[:-1], run(
+                "fish", "-c", f"source {share}/fish/vendor_completions.d/fusewise.fish; complete -C '{typed}'").split()[0]]))):
+        if shutil.which(shell) is None:
+            print(f"SKIPPED: completions of {shell}: it is not installed")
+            continue
+        for typed, expected in COMPLETED.items():
+            assert completed(typed) == expected, (shell, typed, completed(typed))
+
+
 def compiled_with(build):
     """The compiler and the flags of the build, without which its sanitized libraries do not link."""
     kept = ("CMAKE_CXX_COMPILER:", "CMAKE_CXX_FLAGS:", "CMAKE_EXE_LINKER_FLAGS:")
@@ -87,6 +129,7 @@ def main():
         check_program(prefix)
         check_torch(prefix)
         check_manual(prefix)
+        check_other_shells(prefix)
         check_library(prefix, folder, options.cmake, compiled_with(options.build))
 
 
