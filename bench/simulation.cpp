@@ -1,6 +1,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -68,8 +69,9 @@ void bench_simulate() {
   report(fmt::format("simulate, {} tasks, {} dependencies", kTasks, graph.dependency_count()), result,
          {.ms = 250});
   report("simulate, as many, either stream slows the other", simulate(large_graph(kTasks, true)));
-  fmt::print("{:<80} {:>10.1f} bytes while built, {:.1f} while run  bound 64\n", "memory per task",
-             static_cast<double>(built) / kTasks, static_cast<double>(kept + result.peak_bytes) / kTasks);
+  for (const auto& [when, bytes] : {std::pair{"built", built}, {"run", kept + result.peak_bytes}})
+    fmt::print("{:<80} {:>10.1f} bytes  bound 64\n", fmt::format("memory per task while {}", when),
+               static_cast<double>(bytes) / kTasks);
 }
 
 planner::Run run_of(const planner::Setting& setting, const char* schedule) {
