@@ -54,15 +54,7 @@ void check_timeline_workers(const Options& options, const scenarios::Scenario& s
   }
 }
 
-void check_output(const Options& options) {
-  if (!options.csv && options.output.ends_with(".csv"))
-    throw core::InputError(
-        fmt::format("--output: expected --csv with a name that ends in .csv, got {} without it",
-                    core::one_line(options.output)));
-}
-
 void simulate(const Options& options) {
-  check_output(options);
   const scenarios::Scenario scenario = scenarios::read_scenario(load_scenario(options.scenario), true);
   scenarios::RunOptions run = {.progress = ProgressLine()};
   for (const std::string& text : options.what_if)
@@ -86,6 +78,9 @@ void simulate(const Options& options) {
   if (!options.timeline.empty()) files.push_back({options.timeline, timeline});
   core::write_files(files);
   print_warnings(results.warnings);
+  if (!options.csv && options.output.ends_with(".csv"))
+    print_warnings(
+        {fmt::format("--output: {} holds JSON, as --csv is not given", core::one_line(options.output))});
   if (options.json || options.csv) return print(rows);
   print_for_people(results_table(results, terminal_width(STDOUT_FILENO)));
 }

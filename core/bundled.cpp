@@ -35,7 +35,7 @@ void check_is_path(const Field& field, std::string_view what, const std::vector<
   field.expected(fmt::format("an object, the path of a file, or a name that 'fusewise show {}s' lists", what),
                  fmt::format("'{}'{}", printable(text),
                              what == "network" && parse_rate(text).has_value()
-                                 ? ", a rate, of which fusewise init --network makes an object"
+                                 ? "; fusewise init --network makes a network of this rate"
                                  : suggestion(text, known)));
 }
 

@@ -372,7 +372,7 @@ constexpr OtherKey kOtherKeys[] = {
 std::string instead_of(std::string_view key, std::span<const std::string_view> keys) {
   for (const OtherKey& other : kOtherKeys)
     if (key == other.key && std::ranges::find(keys, other.beside) != keys.end())
-      return fmt::format(", in place of which stands {}", other.instead);
+      return fmt::format("; use {} instead", other.instead);
   return suggestion(key, keys);
 }
 

@@ -241,7 +241,7 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
                        .weight = peak.factor,
                        .text = fmt::format("{}: {}", what(), text_of(peak, derived->high_factor)),
                        .workers = workers_,
-                       .also = "also so, by at most this factor,"});
+                       .also = "their curves fall by at most this factor, too,"});
   }
 
   const std::optional<double> rate = line_rate_gbps(*network_, workers_);

@@ -287,11 +287,15 @@ Extrapolation extrapolate(const std::vector<MeasuredOn>& all, std::int64_t worke
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   const Predictor us = predictor(measured, workers, algorithm, share);
+  std::vector<Peak> peaks = peaks_of(sizes, us);
+  const core::CostCurve& nearest_curve = *scaled.near.curve;
+  if (peaks.empty())  // a narrow one may lie between these sizes
+    peaks = peaks_of(sizes_of(nearest_curve), [&](double bytes) { return nearest_curve.us(bytes); });
   Extrapolation out = {.curve = sampled_at(sizes, us),
                        .from = workers_of(used),
                        .left_out_error = {},
                        .growth = share.growth,
-                       .peaks = peaks_of(sizes, us)};
+                       .peaks = std::move(peaks)};
   add_error(out, measured, workers, algorithm, kind, share);
   return out;
 }

@@ -73,8 +73,9 @@ inline Payload payload_of_all(const Workload& workload) {
   return payload_between(workload, 0, workload.gradient_count());
 }
 
-/// The dimension that FSDP2 shards among workers: the first. As in torchtitan it is the second for tensors of
-/// more workers than experts, where it can be divided.
+/// The dimension that FSDP2 shards among workers: the first. For tensors of experts whose first dimension is
+/// smaller than the number of workers it is the second if the workers can divide that evenly, as in
+/// torchtitan.
 std::size_t sharded_dimension(const core::ProfileTensor& tensor, bool of_experts, std::int64_t workers);
 
 /// The bytes that the first n gradients, n = 0 to their number, need in addition so that the sharded

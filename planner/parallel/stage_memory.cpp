@@ -129,11 +129,13 @@ class StageAccounts {
       account.activations = activations_of(*of.workload.profile, ran_.conditions.recompute);
   }
 
+  /// Whether gradients of several micro-batches are added up.
+  bool adds_up() const { return ran_.parallel.stages.micro_batches > 1; }
+
   void add_gradient(GroupAccount& account, const Gradient& gradient) const {
-    const bool is_added_up = ran_.parallel.stages.micro_batches > 1;
     account.yielded[gradient.backward_step].push_back(account.gradients.size());
     account.gradients.push_back(
-        {.bytes = elements(gradient.bytes) * gradient_bytes(element_, account.sharding, is_added_up),
+        {.bytes = elements(gradient.bytes) * gradient_bytes(element_, account.sharding, adds_up()),
          .bytes_of_pass = elements(gradient.bytes) * element_.gradients});
   }
 
@@ -178,8 +180,7 @@ class StageAccounts {
   void add_lasting(const GroupAccount& account) {
     std::int64_t gradients = 0;
     for (const HeldGradient& each : account.gradients) gradients += each.bytes;
-    const bool is_added_up = ran_.parallel.stages.micro_batches > 1;
-    const std::int64_t all = gradients / gradient_bytes(element_, account.sharding, is_added_up);
+    const std::int64_t all = gradients / gradient_bytes(element_, account.sharding, adds_up());
     std::int64_t own = account.groups == nullptr ? all : 0;
     for (std::size_t group = 0; group < account.gathered.size(); ++group)
       own += share(account, static_cast<std::int64_t>(group));

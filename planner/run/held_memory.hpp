@@ -68,8 +68,8 @@ struct ElementBytes {
   ElementBytes(const DataTypes& types, core::Dtype usual);
 };
 
-/// Of an element of a gradient, whole. Where parameters are sharded, micro-batches are added up in the type
-/// in which gradients are reduced (FSDP2's accumulated gradients).
+/// The bytes of an element of a whole gradient. Where parameters are sharded, micro-batches are added up in
+/// the type in which gradients are reduced (FSDP2's accumulated gradients).
 std::int64_t gradient_bytes(const ElementBytes& element, Sharding sharding, bool is_added_up);
 
 /// Whether every layer says what its activations take.

@@ -34,7 +34,7 @@ std::string plan_table(const planner::PlanFile& plan);
 /// How good the groups of a plan are; `exact` says what holds of them if they are exact.
 std::string optimality_words(const planner::PlanFile& plan, std::string_view exact);
 
-/// Of the row with the time that no grouping beats under the plan's pipeline; another pipeline may beat it.
+/// What the row is called whose time no grouping beats under the plan's pipeline; another pipeline may.
 std::string lower_bound_label(const planner::PlanFile& plan);
 
 }  // namespace scenarios

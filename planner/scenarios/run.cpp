@@ -433,6 +433,8 @@ Planned plan_for_target(const Scenario& scenario, std::int64_t workers, const Sc
                  .explanation = {}};
   out.plan.target = target.name;
   out.plan.lower_bound_us = found.lower_bound_us;
+  out.plan.optimality_gap_us =
+      std::min(out.plan.optimality_gap_us, std::max(0.0, out.plan.iteration_us - found.lower_bound_us));
   if (const auto us = emitted_us(target.name, scenario, workers, given))
     out.plan.compared_with.push_back(
         {.schedule = fmt::format("{}, emitted for {}", given.name, target.name), .iteration_us = *us});

@@ -177,12 +177,7 @@ std::vector<std::int64_t> read_workers(const Field& field) {
   std::vector<std::int64_t> workers;
   const std::vector<Field> items = field.non_empty_items();
   if (items.size() > kMaxListed) field.expected(fmt::format("at most {} numbers of workers", kMaxListed));
-  for (const Field& item : items) {
-    const std::int64_t number = item.integer(1, kMaxWorkers);
-    if (std::ranges::find(workers, number) != workers.end())
-      item.expected("each number of workers once", fmt::format("{} again", number));
-    workers.push_back(number);
-  }
+  for (const Field& item : items) workers.push_back(item.integer(1, kMaxWorkers));
   return workers;
 }
 

@@ -89,17 +89,27 @@ void warn_of_division(const Scenario& scenario, std::vector<std::string>& out) {
 }
 
 /// Rows of results that have the same name.
-void warn_of_repeated_schedules(const std::vector<Field>& schedules, std::vector<std::string>& out) {
+void warn_of_repeated_schedules(const std::vector<planner::Schedule>& schedules,
+                                std::vector<std::string>& out) {
   std::map<std::string, int> count;
-  for (const Field& schedule : schedules)
-    if (++count[schedule.words()] == 2)
-      out.push_back(fmt::format("/schedules: several are called '{}'", core::printable(schedule.words())));
+  for (const planner::Schedule& schedule : schedules)
+    if (++count[schedule.name] == 2)
+      out.push_back(fmt::format("/schedules: several are called '{}', of which --schedule takes the first",
+                                core::printable(schedule.name)));
+}
+
+void warn_of_repeated_workers(const std::vector<std::int64_t>& workers, std::vector<std::string>& out) {
+  std::map<std::int64_t, int> count;
+  for (const std::int64_t number : workers)
+    if (++count[number] == 2) out.push_back(fmt::format("/workers: {} is there several times", number));
 }
 
 /// A cap of a few bytes was meant in another unit.
-void warn_of_small_caps(const std::vector<Field>& schedules, std::vector<std::string>& out) {
+void warn_of_small_caps(const std::vector<Field>& schedules, const Scenario& scenario,
+                        std::vector<std::string>& out) {
   constexpr std::int64_t kLeast = 1024;
-  for (const Field& schedule : schedules) {
+  for (std::size_t i = 0; i < schedules.size(); ++i) {
+    const Field& schedule = schedules[i];
     const auto fusion = schedule.is_object() ? schedule.find("fusion") : std::nullopt;
     if (!fusion || !fusion->is_object()) continue;
     const std::string kind = fusion->at("kind").text();
@@ -108,7 +118,8 @@ void warn_of_small_caps(const std::vector<Field>& schedules, std::vector<std::st
     const std::int64_t bytes = cap ? cap->integer(1, core::kMaxBytes) : kLeast;
     if (bytes < kLeast)
       out.push_back(fmt::format("schedule '{}': cap_bytes {} is a number of bytes ({} MiB would be {})",
-                                core::printable(schedule.words()), bytes, bytes, bytes * kBytesPerMib));
+                                core::printable(scenario.schedules[i].name), bytes, bytes,
+                                bytes * kBytesPerMib));
   }
 }
 
@@ -133,9 +144,10 @@ std::vector<std::string> warnings_about(const Scenario& scenario) {
   warn_of_megatron(scenario, out);
   warn_of_division(scenario, out);
   warn_of_slow_link(scenario.network, out);
+  warn_of_repeated_workers(scenario.workers, out);
   if (const auto schedules = scenario.file.find("schedules")) {
-    warn_of_repeated_schedules(schedules->items(), out);
-    warn_of_small_caps(schedules->items(), out);
+    warn_of_repeated_schedules(scenario.schedules, out);
+    warn_of_small_caps(schedules->items(), scenario, out);
   }
   if (overlap_of_profile(scenario.file).slows() && !can_slow(scenario.conditions))
     out.emplace_back(

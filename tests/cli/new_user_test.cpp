@@ -544,10 +544,7 @@ TEST_CASE("messages: what is refused says what to give instead") {
                 "--workers: expected one number, got 8 16 (try --help)"},
         Example{{"sweep", plain, "--threads", "2"},
                 "--threads: expected no such option: --jobs is the number of threads"},
-        Example{{"simulate", plain, "-o", "rows.csv"},
-                "--output: expected --csv with a name that ends in .csv, got rows.csv without it"},
-        Example{{"simulate", by_rate},
-                "got '25gbit', a rate, of which fusewise init --network makes an object"},
+        Example{{"simulate", by_rate}, "got '25gbit'; fusewise init --network makes a network of this rate"},
         Example{
             {"init", "--model", "resnet50", "--device", "a100", "--network", "25gbps", "--workers", "8"},
             "--network: expected a rate in kbit, mbit, gbit or tbit (a second), such as 25gbit, a network"},

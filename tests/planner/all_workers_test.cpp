@@ -366,8 +366,9 @@ TEST_CASE("all workers: in steps the path leads through messages, back to the wo
 TEST_CASE("all workers: in a ring of thousands the path leads through messages, too") {
   Conditions conditions = {.iterations = 1, .fidelity = Fidelity::steps};
   conditions.links.slow = {{.worker = 7, .slowdown = 2}};
-  for (const auto& [workers, bytes] :
-       {std::pair{4096, 10'000}, {4096, 400'000'000}, {131'072, 400'000'000}}) {
+  for (const auto& each : {std::pair{4096, 10'000}, {4096, 400'000'000}, {131'072, 400'000'000}}) {
+    const int workers = each.first;
+    const int bytes = each.second;
     CAPTURE(workers);
     CAPTURE(bytes);
     const Scene scene(support::profile_of({{5, 10, {bytes}}}), support::link_of(10, 8e-5), workers,

@@ -220,7 +220,8 @@ std::vector<std::string> setup(const EmitRequest& request, const Behaviour& beha
         "from torch.distributed.tensor import Shard\n"
         "\n"
         "def shard_of_expert(p):  # there are more workers than experts\n"
-        "    return Shard(1) if p.dim() > 1 and p.shape[0] < {0} and p.shape[1] % {0} == 0 else Shard(0)\n",
+        "    shape = getattr(p, '_local_tensor', p).shape  # of this worker's experts\n"
+        "    return Shard(1) if len(shape) > 1 and shape[0] < {0} and shape[1] % {0} == 0 else Shard(0)\n",
         workers_of_group(request, behaviour)));
   for (const Mesh& mesh : meshes) out.push_back(mesh.line());
   return out;

@@ -50,8 +50,8 @@ std::optional<core::CollectiveKind> collective_in(std::string_view text) {
 /// `# size count type redop root time algbw busbw #wrong time algbw busbw #wrong`, sometimes with more
 /// columns.
 struct Header {
-  std::string_view prefix;  ///< what a launcher or a collector of logs put before the line
-  std::vector<std::string_view> names;
+  std::string_view prefix;              ///< what a launcher or a collector of logs put before the line
+  std::vector<std::string_view> names;  ///< from "size" on
 };
 
 /// Markdown takes a `#` at the start of a line for a heading and loses it.
@@ -304,9 +304,19 @@ std::string_view prefix_of(const std::vector<Line>& lines) {
   return out.value_or("");
 }
 
+/// The line with the tag of `mpirun --tag-output`, which says of which process it is.
+std::string_view with_rank_tag(const Line& line) {
+  const std::string_view all = line.log->text;
+  const auto at = static_cast<std::size_t>(line.text.data() - all.data());
+  const std::size_t end_before = all.substr(0, at).rfind('\n');
+  if (end_before == std::string_view::npos) return line.text;
+  return trimmed(all.substr(end_before + 1, at - end_before - 1 + line.text.size()));
+}
+
 /// NCCL's own log may come between the lines of a table.
 TextLog text_log(const LogFile& log) {
   TextLog out = {.lines = lines_of(log), .prefix = {}, .of_others = {}};
+  for (Line& line : out.lines) line.text = with_rank_tag(line);
   out.prefix = prefix_of(out.lines);
   for (Line& line : out.lines) {
     const std::optional<std::string_view> rest = after_prefix(line.text, out.prefix);
@@ -484,7 +494,8 @@ void add_result(Series& out, const core::Field& result) {
         wrong_row(place_of(timed), fmt::to_string(timed.at("nwrong").number(0, 1e18))));
   out.points.emplace_back(bytes, time_in(timed, out, bytes));
   const auto in_place = result.find("in_place");
-  const auto us = in_place ? in_place->find(time_key(*in_place)) : std::nullopt;
+  if (!in_place || !in_place->is_object() || !in_place->has("bus_bw")) return;
+  const auto us = in_place->find(time_key(*in_place));
   if (us && us->is_number() && is_cold(out, us->number(0, core::kMaxTimeUs)) && !is_wrong(*in_place))
     take_in_place(out, time_in(*in_place, out, bytes));
 }

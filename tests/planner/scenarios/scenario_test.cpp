@@ -134,7 +134,11 @@ TEST_CASE("scenario: what is probably meant in another unit, and schedules of on
   const auto warnings = [](const std::string& members) { return read("{" + members + "}").warnings; };
   using Texts = std::vector<std::string>;
   CHECK(warnings(R"("schedules": ["ddp", "wfbp", {"name": "ddp"}])") ==
-        Texts{"/schedules: several are called 'ddp'"});
+        Texts{"/schedules: several are called 'ddp', of which --schedule takes the first"});
+  CHECK(warnings(R"("schedules": [{"label": "x", "fusion": "all"}, {"label": "x", "name": "ddp"}])") ==
+        Texts{"/schedules: several are called 'x', of which --schedule takes the first"});
+  CHECK(warnings(R"("schedules": ["ddp", {"label": "DDP", "name": "ddp"}])").empty());
+  CHECK(warnings(R"("workers": [4, 2, 4, 4])") == Texts{"/workers: 4 is there several times"});
   CHECK(warnings(R"("schedules": [{"fusion": {"kind": "buckets", "cap_bytes": 25}}])") ==
         Texts{"schedule 'buckets 25': cap_bytes 25 is a number of bytes (25 MiB would be 26214400)"});
   CHECK(warnings(R"("schedules": [{"fusion": {"kind": "buckets", "cap_bytes": 1024}}])").empty());
