@@ -233,6 +233,11 @@ TEST_CASE("derived: where a curve falls, the shorter time is taken, with a range
   CHECK(cost->peaks[0].to_bytes == 2e6);
   CHECK(cost->peaks[0].factor == Approx(6).epsilon(0.1));
   CHECK(cost->curve.us(1e6) == Approx(150).epsilon(0.1));
+  // a narrow peak, which lies between the sizes of a curve for more workers
+  const Network narrow = measured_on({{2, {{1e3, 10}, {1e6, 883}, {2e6, 130}, {1e8, 5000}}},
+                                      {4, {{1e3, 10}, {1e6, 900}, {2e6, 150}, {1e8, 7000}}}});
+  for (const std::int64_t workers : {3, 8, 16})
+    CHECK(derived_cost(narrow, workers, {}, kAllReduce)->peaks.size() == 1);
   const Costs costs(network, 16, {});
   CHECK(costs.warnings(kAllReduce, {1e4, 1e7}).size() == 1);
   const std::vector<Warning> warnings = costs.warnings(kAllReduce, {1e4, 1e6});

@@ -259,6 +259,10 @@ TEST_CASE("nccl-tests: prefixes within rows, and lines of other ranks between th
   CHECK(series_of(replaced(ranked, "-1    181.6", "-1[0]    181.6"))[0].points == expected);
   const std::string row = "[0]     33554432";
   CHECK(series_of(replaced(ranked, row, "[3] library loaded\n" + row))[0].points == expected);
+  const std::string tagged = prefixed(kText, [](int) { return "[1,0]<stdout>:"; });
+  const std::string tagged_row = "[1,0]<stdout>:    33554432";
+  CHECK(series_of(replaced(tagged, tagged_row, "[1,3]<stdout>:library loaded\n" + tagged_row))[0].points ==
+        expected);
   check_refused(replaced(ranked, row, "[0] library loaded\n" + row),
                 "x.log:16: expected a row of nccl-tests, as there are more below, got 'library loaded'");
   check_refused(replaced(ranked, "181.6 ", ""), "x.log:15: expected 13 columns, got 12");
