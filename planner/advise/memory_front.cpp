@@ -374,14 +374,15 @@ class Search {
     }
   }
 
-  /// The fastest groups if nothing but time counts, under the schedule's own options and under usual ones;
-  /// all of them also under the options of the others.
+  /// The fastest groups if nothing but time counts: under the schedule's own options, without resharding, and
+  /// gathered two ahead. Each of these groupings is simulated under all three.
   void try_optimal() {
     if (units_.tensors.size() > kMaxOptimal) return;
     std::vector<PipelineOptions> options(3, schedule_.options);
     options[1].reshard_after_forward = false;
     options[1].kept_groups.reset();
     options[2].reshard_after_forward = true;
+    options[2].kept_groups.reset();
     options[2].prefetch = options[2].backward_prefetch = 2;
     for (const PipelineOptions& own : options) {
       Schedule fastest = schedule_;

@@ -253,7 +253,7 @@ std::vector<MeasuredOn> nearest(const std::vector<MeasuredOn>& all, std::int64_t
 std::pair<double, double> with_untested(std::pair<double, double> tested,
                                         const std::vector<MeasuredOn>& measured, std::int64_t workers) {
   const auto [low, high] = untested_range(measured, workers);
-  // As if one test more had shown what is expected without any: its share of the variance is added.
+  // One test more is imagined, which shows what is expected without any test; its variance is added.
   const double share = 1 / static_cast<double>(measured.size() + 1);
   const auto sum = [&](double of_tests, double without) {
     return std::sqrt(of_tests * of_tests + share * without * without);

@@ -283,7 +283,7 @@ class StageAccounts {
     }
   }
 
-  /// Of a pass that is one task, it is the most that a step completes.
+  /// A pass that is one task holds the most that one of its steps completes.
   void add_up_largest(GroupAccount& account, const sim::Span& span) {
     std::int64_t most = 0;
     for (const std::vector<std::size_t>& completed : account.last_in_backward) {
