@@ -132,7 +132,8 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
   options.json ? print(text) : print_for_people(text);
 }
 
-/// Prints the fastest plans for each amount of memory; --output writes the chosen one.
+/// Prints the fastest plans for each amount of memory, or what a framework makes of the chosen one; --output
+/// writes that.
 void memory_front(const Options& options, const scenarios::Scenario& scenario,
                   const planner::Schedule& schedule) {
   const std::int64_t workers = chosen_workers(options, scenario);
@@ -141,10 +142,11 @@ void memory_front(const Options& options, const scenarios::Scenario& scenario,
   line.next("the fastest plans for each amount of memory");
   const scenarios::Fronted found = scenarios::memory_front(scenario, workers, schedule);
   line.end();
-  if (!options.output.empty())
-    core::write_file(options.output,
-                     planner::plan_text(scenarios::plan(scenario, workers, found.chosen).plan));
-  print_warnings(scenario.warnings);
+  const scenarios::Planned chosen = scenarios::plan(scenario, workers, found.chosen, {.emit = options.emit});
+  if (!options.output.empty()) core::write_file(options.output, planner::plan_text(chosen.plan));
+  print_warnings(chosen.emission ? chosen.warnings : scenario.warnings);
+  if (chosen.emission)
+    return options.json ? print(core::json_text(chosen.emission->json)) : print_script(chosen.emission->text);
   if (options.json) return print(planner::memory_front_json(found.front));
   print_for_people(planner::memory_front_text(found.front));
 }
@@ -287,8 +289,8 @@ void add_plan(const Command& program) {
       .add_flag(
           "--memory-front", options->memory_front,
           "print the fastest plans of a sharded schedule for each amount of memory, by default of the "
-          "only one of the scenario; --output writes the fastest within the scenario's memory.cap_bytes")
-      .excludes(emit)
+          "only one of the scenario; --output writes the fastest within the scenario's memory.cap_bytes, "
+          "and --emit prints it for a framework")
       .excludes(target)
       .excludes(explain)
       .excludes(considers);

@@ -88,18 +88,19 @@ Conditions one_iteration(const Setting& setting) {
   return out;
 }
 
-void check(const Setting& setting, const Schedule& schedule) {
+/// Why there is no front.
+std::optional<Unsupported> obstacle(const Setting& setting, const Schedule& schedule) {
   if (schedule.pipeline->program(1, schedule.options).sharding != Sharding::parameters)
-    throw Unsupported("a schedule that shards parameters", std::string(schedule.pipeline->name),
-                      "/schedules");
+    return Unsupported("a schedule that shards parameters", std::string(schedule.pipeline->name),
+                       "/schedules");
   if (!schedule.options.reshard_after_backward)
-    throw Unsupported("parameters that are released after backward", "reshard_after_backward false",
-                      "/schedules");
-  if (!setting.conditions.memory) throw Unsupported("the key memory", "none", "/memory");
-  check_activations(*setting.workload.profile);
+    return Unsupported("parameters that are released after backward", "reshard_after_backward false",
+                       "/schedules");
+  if (!setting.conditions.memory) return Unsupported("the key memory", "none", "/memory");
   if (setting.conditions.workers_differ())
-    throw Unsupported("workers that are alike", "jitter, failures or collectives rank by rank", "/memory");
-  if (setting.costs.workers() == 1) throw Unsupported("at least 2 workers", "1");
+    return Unsupported("workers that are alike", "jitter, failures or collectives rank by rank", "/memory");
+  if (setting.costs.workers() == 1) return Unsupported("at least 2 workers", "1");
+  return {};
 }
 
 /// Tensors of which the fastest groups are looked for; of more that takes too long.
@@ -634,8 +635,13 @@ class Search {
 
 }  // namespace
 
+bool has_memory_front(const Setting& setting, const Schedule& schedule) {
+  return !obstacle(setting, schedule);
+}
+
 MemoryFront memory_front(const Setting& setting, const Schedule& schedule) {
-  check(setting, schedule);
+  if (const auto none = obstacle(setting, schedule)) throw *none;
+  check_activations(*setting.workload.profile);
   return within_clock([&] { return Search(setting, schedule).run(); });
 }
 

@@ -36,8 +36,11 @@ struct MemoryFront {
   bool has_activations = false;
 };
 
-/// The schedule's pipeline must hold shares of parameters, and the setting ask for memory; throws Unsupported
-/// otherwise, and if no plan keeps to the cap.
+/// Whether memory_front() takes the schedule: its pipeline must hold shares of parameters, and the setting
+/// ask for memory and have workers that are alike.
+bool has_memory_front(const Setting& setting, const Schedule& schedule);
+
+/// Throws Unsupported if there is no front, and if no plan keeps to the cap.
 MemoryFront memory_front(const Setting& setting, const Schedule& schedule);
 
 /// The schedule with the groups and options of a plan.

@@ -427,6 +427,9 @@ Planned plan_for_target(const Scenario& scenario, std::int64_t workers, const Sc
   const ForTarget found = plan_for(target, setting, offered, scenario.all_reduce);
   Warnings warnings;
   warnings.add(found.run.warnings);
+  if (scenario.conditions.memory && scenario.conditions.memory->cap_bytes)
+    warn_of_memory(scenario, planner::memory_of(setting, found.run, found.run.timeline).peak,
+                   fmt::format("a plan for {}", target.name), warnings);
   Planned out = {.plan = planner::make_plan(setting, found.schedule, found.run),
                  .warnings = warnings.texts(scenario),
                  .emission = {},
@@ -443,15 +446,36 @@ Planned plan_for_target(const Scenario& scenario, std::int64_t workers, const Sc
   return out;
 }
 
+/// Whether the run holds more than the scenario's cap, and its groups were chosen for their time alone,
+/// though they can be chosen within the cap.
+bool can_hold_less(const Setting& setting, const Schedule& schedule, const planner::Run& run) {
+  const std::optional<planner::MemoryOptions>& memory = setting.conditions.memory;
+  if (!memory || !memory->cap_bytes || schedule.fusion.kind != "optimal") return false;
+  return planner::total(planner::memory_of(setting, run, run.timeline).peak.bytes) > *memory->cap_bytes &&
+         planner::has_memory_front(setting, schedule);
+}
+
 }  // namespace
 
-Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
+Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& given,
              const PlanOptions& options) {
-  return supported(scenario, workers, schedule, [&] {
-    if (!options.target.empty()) return plan_for_target(scenario, workers, schedule, options);
-    const Setting setting = setting_of(scenario, workers, schedule);
-    const planner::Run run = planner::run(setting, schedule);
+  return supported(scenario, workers, given, [&] {
+    if (!options.target.empty()) return plan_for_target(scenario, workers, given, options);
+    const Setting setting = setting_of(scenario, workers, given);
+    Schedule schedule = given;
+    planner::Run run = planner::run(setting, schedule);
     Warnings warnings;
+    if (can_hold_less(setting, schedule, run)) {
+      if (options.progress) options.progress(0, "the fastest plans for each amount of memory");
+      schedule = memory_front(scenario, workers, given).chosen;
+      run = planner::run(setting, schedule);
+      const std::string text = fmt::format(
+          "schedule '{}': its fastest plan holds more than the {} bytes of memory.cap_bytes; this is the "
+          "fastest "
+          "within them that --memory-front finds",
+          core::printable(given.name), *scenario.conditions.memory->cap_bytes);
+      warnings.add({{.subject = text, .weight = 0, .text = text}});
+    }
     warnings.add(run.warnings);
     if (scenario.conditions.memory && scenario.conditions.memory->cap_bytes)
       warn_of_memory(scenario, planner::memory_of(setting, run, run.timeline).peak,
