@@ -567,12 +567,13 @@ std::string lower_bound_label(const planner::PlanFile& plan) {
 std::string plan_table(const planner::PlanFile& plan) {
   const bool is_predicted = plan.iteration_us > 0 || !plan.compared_with.empty();
   const planner::Program program = planner::pipeline(plan.pipeline).program(1, plan.options);
-  const bool is_all_reduced =
-      plan.target.empty() && program.ops.front().kind == core::CollectiveKind::all_reduce;
+  const bool is_all_reduced = program.ops.front().kind == core::CollectiveKind::all_reduce;
   std::string out = fmt::format(
       "{} on {}, pipeline {}, {} {}{}: {}{}\n\n", core::one_line(plan.model),
       core::counted(plan.workers, "worker"), pipeline_words(plan), plan.all_reduce.name,
-      is_all_reduced ? "all-reduce" : "collectives",
+      !plan.target.empty() ? "costs"
+      : is_all_reduced     ? "all-reduce"
+                           : "collectives",
       plan.compressor.is_none() ? "" : ", compressed by " + planner::described(plan.compressor),
       core::counted(plan.groups.size(), "group"),
       is_predicted ? fmt::format(", {} ms per iteration ({})", ms(plan.iteration_us),

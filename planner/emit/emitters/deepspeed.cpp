@@ -43,6 +43,11 @@ std::string words(bool overlaps, std::int64_t stage) {
 }
 
 Behaviour behaves(const PlanFile& plan, const Workload& /*workload*/) {
+  if (plan.pipeline == "sharded")
+    throw core::InputError(
+        "deepspeed: expected a plan of ZeRO stage 1 or 2, as it is not known what stage 3 of DeepSpeed makes "
+        "of "
+        "a plan, got one of pipeline sharded, which fsdp takes");
   const bool overlaps = plan.pipeline != "after_backward";
   const std::int64_t stage = plan.pipeline == "zero" ? plan.options.stage : 1;
   return {.pipeline = overlaps ? &kOverlapComm : &pipeline("after_backward"),
@@ -105,14 +110,9 @@ std::string text(std::int64_t number, std::int64_t stage, const EmitRequest& req
           : "");
 }
 
-/// The stage of a plan of `zero`; of others stage 2, or stage 1 where it reduces less often. A plan for
-/// DeepSpeed was priced as these stages whatever its pipeline.
+/// The stage of a plan of `zero`; of others stage 2, or stage 1 where it reduces less often.
 std::int64_t stage_of(const EmitRequest& request) {
   const bool accumulates = request.accumulation_steps > 1;
-  if (request.plan.pipeline == "sharded" && request.plan.target != target().name)
-    throw core::InputError(
-        "--emit: expected a plan of ZeRO stage 1 or 2, as it is not known what stage 3 of DeepSpeed makes of "
-        "a plan, got one of pipeline sharded, which --emit fsdp takes");
   if (request.plan.pipeline != "zero") return accumulates ? 1 : 2;
   return request.plan.options.stage;
 }
