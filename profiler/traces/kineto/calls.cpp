@@ -584,8 +584,7 @@ class Search {
     for (std::size_t i = 0; i < split.kernels.size(); ++i) out_.work[index_of[i]].time = split.kernels[i];
     out_.waits = std::move(split.waits);
     out_.gaps = std::move(split.gaps);
-    for (const LaunchedSpan& each : beside.in_passes) out_.in_passes.push_back(each.span);
-    out_.in_passes = united(std::move(out_.in_passes));
+    out_.in_passes = std::move(split.in_passes);
     forget_waits_between_steps();
   }
 

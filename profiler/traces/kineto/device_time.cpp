@@ -142,8 +142,10 @@ DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const B
         explained = united(std::move(explained));
         return length_ns(explained) - before;
       };
-      if (kernel.is_of_layer)
+      if (kernel.is_of_layer) {
         time.exchange_ns = take(in_passes.of({launched, idle.second}, kernel.launched_ns));
+        split.in_passes.insert(split.in_passes.end(), explained.begin(), explained.end());
+      }
       time.exposed_ns = take(gradients.of(idle, launched));
       time.exchange_ns += take(exchanges.of(idle, launched));
       time.copying_ns = take(copies.of(idle));

@@ -60,6 +60,8 @@ struct DeviceSplit {
   std::vector<DeviceTime> kernels;
   Spans waits;  ///< all wait_ns, in order
   Spans gaps;   ///< of the device, which are part of busy_ns, in order
+  /// The parts of exchange_ns in which kernels of layers waited for Beside::in_passes, in order.
+  Spans in_passes;
 };
 
 /// Idle time before a launch is a wait for the host, unless the host was blocked while communication ran.

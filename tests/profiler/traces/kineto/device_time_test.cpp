@@ -52,15 +52,16 @@ TEST_CASE(
       .gradients = {{5, 20}}, .exchanges = {{20, 25}}, .in_passes = {{.span = {12, 25}, .launched_ns = 7}}};
   const ComputeKernel first = {.ran = {0, 10}, .launched_ns = -5};
   ComputeKernel next = {.ran = {25, 30}, .launched_ns = 8, .is_of_layer = true};
-  CHECK(is(split_device_time({first, next}, beside).kernels[1],
-           {.busy_ns = 5, .exchange_ns = 13, .exposed_ns = 2}));
+  const auto split = [&] { return split_device_time({first, next}, beside); };
+  CHECK(is(split().kernels[1], {.busy_ns = 5, .exchange_ns = 13, .exposed_ns = 2}));
+  CHECK(split().in_passes == Spans{{12, 25}});
   next.launched_ns = 6;  // before the exchange, which it cannot wait for
-  CHECK(is(split_device_time({first, next}, beside).kernels[1],
-           {.busy_ns = 5, .exchange_ns = 5, .exposed_ns = 10}));
+  CHECK(is(split().kernels[1], {.busy_ns = 5, .exchange_ns = 5, .exposed_ns = 10}));
+  CHECK(split().in_passes.empty());
   next.launched_ns = 8;
   next.is_of_layer = false;  // the update waits for all gradients
-  CHECK(is(split_device_time({first, next}, beside).kernels[1],
-           {.busy_ns = 5, .exchange_ns = 5, .exposed_ns = 10}));
+  CHECK(is(split().kernels[1], {.busy_ns = 5, .exchange_ns = 5, .exposed_ns = 10}));
+  CHECK(split().in_passes.empty());
 }
 
 TEST_CASE("device time: before a launch communication counts only while the host is blocked") {
