@@ -109,7 +109,10 @@ std::vector<std::pair<double, double>> continued(std::vector<std::pair<double, d
   const bool rises = line.us_per_byte * (max_bytes - min_bytes) > kGrows * max_bytes_us &&
                      line.us(max_bytes) <= 2 * max_bytes_us;
   const double startup_us = rises ? std::clamp(line.startup_us, floor_us, min_bytes_us) : floor_us;
-  const double us_per_byte = rises ? line.us_per_byte : (max_bytes_us - startup_us) / max_bytes;
+  // Nothing is sent before a message begins, so that a line through its time rises at most this much. Sizes
+  // that lie close together give a slope of noise.
+  const double max_us_per_byte = (max_bytes_us - floor_us) / max_bytes;
+  const double us_per_byte = rises ? std::min(line.us_per_byte, max_us_per_byte) : max_us_per_byte;
   std::vector<std::pair<double, double>> out;
   if (min_bytes > 1) out.emplace_back(1, startup_us);
   out.insert(out.end(), points.begin(), points.end());

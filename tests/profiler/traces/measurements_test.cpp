@@ -86,6 +86,11 @@ TEST_CASE("curves of traces: continued by a line to one byte and beyond the larg
   CHECK(falling[1] == std::pair<double, double>{10'000, 40});
   CHECK(falling[2] == std::pair<double, double>{40'000, 40});
   CHECK(falling[3].second == doctest::Approx(47.5));
+  // two sizes that are almost alike: the line through them would rise by 261 us for 1000 bytes
+  const Points close = continued({{2'100'000, 3'770}, {2'120'000, 9'010}});
+  REQUIRE(close.size() == 4);
+  CHECK(close.back().first == 2'650'000);
+  CHECK(close.back().second == doctest::Approx(9'010 + 0.25 * 9'000));
   CHECK(continued({{1'000, 4}}) == Points{{1, 2}, {1'000, 4}, {1'250, 4.5}});  // half of 4 us is below 10 us
   const core::Network network = network_of(
       {.source = "s",
