@@ -378,7 +378,8 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   }
   /// Whether the host thread waits in this call until the GPU has finished earlier work.
   static bool blocks(const std::string& call) {
-    return call.find("Synchronize") != std::string::npos || call == "cudaMemcpy" || call == "hipMemcpy";
+    return call.find("Synchronize") != std::string::npos || call == "cudaMemcpy" || call == "hipMemcpy" ||
+           call == "hipMemcpyWithStream";
   }
   static bool is_kernel(const std::string& category) {
     return category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset" ||
