@@ -95,14 +95,23 @@ core::Network measured_network(const ranks::Report& report, const ranks::RankTra
   return *std::move(curves);
 }
 
-/// The trace as `import` reads it, with the measured waiting of its rank.
+/// The trace as `import` reads it, with the waiting of its rank, and of transfers behind that, as there.
 kineto::Imported imported_with_waiting(const ranks::Report& report, const ranks::RankTrace& trace,
                                        const CompareOptions& options) {
   kineto::Imported out = kineto::import_trace(trace.path, {.batch_size = 1}, options.step);
   const auto rank = static_cast<std::size_t>(&trace - report.job.ranks.data());
   const std::optional<std::size_t> group = ranks::gradient_group(report, rank, options.group);
-  if (out.profile.iteration && group)
-    out.profile.iteration->waiting_us = ranks::waiting_us(report, rank, *group).value_or(0);
+  if (!out.profile.iteration || !group) return out;
+  out.profile.iteration->waiting_us = 0;
+  const std::optional<double> waiting_us = ranks::waiting_us(report, rank, *group);
+  if (!waiting_us) return out;
+  std::vector<std::string> said_elsewhere;
+  scenarios::replay(out.profile, curves_of(report, trace, options, said_elsewhere),
+                    {.iteration_us = out.iteration_us,
+                     .exposed_us = out.exposed_us,
+                     .buckets = out.buckets,
+                     .collectives_block = out.computes_on_host,
+                     .waiting_us = std::min(*waiting_us, out.exposed_us)});
   return out;
 }
 

@@ -75,8 +75,8 @@ struct Prediction {
 };
 
 /// Predicts the iteration that was measured, and adds a warning if the difference is large. What is missing
-/// becomes waiting for slower workers in the profile, unless the traces of several ranks tell how long that
-/// is.
+/// becomes waiting for slower workers in the profile, or transfers behind it where the traces of several
+/// ranks tell how long that is.
 Prediction add_waiting(kineto::Imported& imported, std::optional<double> waiting_us,
                        std::vector<std::string>& warnings) {
   constexpr double kLargePercent = 5;
@@ -91,10 +91,10 @@ Prediction add_waiting(kineto::Imported& imported, std::optional<double> waiting
   const double percent = 100 * (run.predicted_us / imported.iteration_us - 1);
   const std::string missing =
       run.added_waiting_us > 0
-          ? fmt::format(
-                "; {} ms that are missing are taken for waiting for slower workers, and {} ms are predicted "
-                "with it",
-                ms(run.added_waiting_us), ms(run.iteration_us))
+          ? fmt::format("; {} ms that are missing are taken for {}, and {} ms are predicted with it",
+                        ms(run.added_waiting_us),
+                        waiting_us ? "transfers that slower workers delay" : "waiting for slower workers",
+                        ms(run.iteration_us))
           : "";
   if (std::abs(percent) > kLargePercent)
     warnings.push_back(fmt::format("the predicted iteration differs from the measured one by {:+.1f} %{}",

@@ -123,7 +123,9 @@ Replay replay(core::Profile& profile, const std::optional<core::Network>& networ
   out.exposed_us = metrics.exposed_communication_us;
   out.waiting_us = profile.iteration->waiting_us;
   out.rest_us = out.predicted_us - out.computing_us - out.exposed_us - out.waiting_us;
-  if (is_alone || measured.waiting_us) return out;
+  // Where several ranks say that nobody waited, what is missing has another reason.
+  if (is_alone || measured.waiting_us == 0.0) return out;
+  const double known_us = profile.iteration->waiting_us;
   // Where the host limits the iteration, waiting counts only beyond what it does, so a second time is needed.
   for (int time = 0; time < 2; ++time) {
     const double missing_us = std::min(measured.iteration_us - out.iteration_us,
@@ -132,7 +134,7 @@ Replay replay(core::Profile& profile, const std::optional<core::Network>& networ
     profile.iteration->waiting_us += missing_us;
     out.iteration_us = simulated(profile, used, schedule, out.workers).iteration_us;
   }
-  out.added_waiting_us = profile.iteration->waiting_us;
+  out.added_waiting_us = profile.iteration->waiting_us - known_us;
   return out;
 }
 

@@ -53,8 +53,10 @@ Scenario repeated(const core::Profile& profile, const core::Network& network,
 /// add up to the gradients within 1 %. The profile must have an `iteration`, whose waiting_us is set.
 ///
 /// A worker's collectives also last while slower workers are waited for, and its own trace does not tell
-/// which part. So unless waiting is measured, what was measured as exposed communication and is not
-/// predicted is taken for such waiting, and is added to the profile's waiting_us.
+/// which part. So what was measured as exposed communication and is not predicted is taken for such waiting,
+/// and is added to the profile's waiting_us. Several ranks tell for how long a slower worker was waited for,
+/// but not for how long the transfers behind that are exposed, which would be hidden without it; this is
+/// added, too, unless nobody waited.
 Replay replay(core::Profile& profile, const std::optional<core::Network>& network,
               const MeasuredIteration& measured);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <regex>
 
 #include <doctest/doctest.h>
@@ -14,6 +15,7 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/host_stream.hpp"
+#include "planner/scenarios/replay.hpp"
 #include "profiler/traces/kineto/calls.hpp"
 #include "profiler/traces/kineto/layers.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
@@ -704,6 +706,29 @@ TEST_CASE("kineto: what is predicted is told without and with the waiting for sl
             "1 bucket (--plan writes them); 0.005 ms that are missing are taken for waiting for slower "
             "workers, and 0.780 "
             "ms are predicted with it") != std::string::npos);
+}
+
+TEST_CASE("kineto: transfers behind a measured wait are added to it, but nothing where nobody waited") {
+  // The job of the test before; 5 us of its 780 are not predicted without waiting.
+  const support::TemporaryFolder folder;
+  const MarkedJob job({{.sum_us = 20}, {.sum_us = 80}, {.sum_us = 80}, {.sum_us = 80}});
+  const Imported imported = import_trace(folder.put("t.json", job.text()), {});
+  const auto replayed = [&](std::optional<double> waiting_us) {
+    core::Profile profile = imported.profile;
+    const scenarios::Replay out = scenarios::replay(profile, imported.network,
+                                                    {.iteration_us = imported.iteration_us,
+                                                     .exposed_us = imported.exposed_us,
+                                                     .buckets = imported.buckets,
+                                                     .waiting_us = waiting_us});
+    CHECK(profile.iteration->waiting_us == doctest::Approx(waiting_us.value_or(0) + out.added_waiting_us));
+    return out;
+  };
+  CHECK(replayed(2).predicted_us == doctest::Approx(777));
+  CHECK(replayed(2).added_waiting_us == doctest::Approx(3));
+  CHECK(replayed(2).iteration_us == doctest::Approx(780));
+  CHECK(replayed(0).iteration_us == doctest::Approx(775));
+  CHECK(replayed(0).added_waiting_us == 0);
+  CHECK(replayed({}).added_waiting_us == doctest::Approx(5));
 }
 
 }  // namespace
