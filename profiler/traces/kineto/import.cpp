@@ -616,6 +616,10 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
     out.account.push_back(fmt::format("{} of {} layers have no backward pass in the trace",
                                       found.without_backward, found.layers.size()));
   out.warnings = dropped_text(trace);
+  if (trace.several_processes)
+    out.warnings.emplace_back(
+        "several processes launch kernels, so that their layers and gradients are added up: give import one "
+        "file for each rank");
   if (assumed.backward)
     out.warnings.push_back(fmt::format("the trace holds no backward pass: forward is taken for {} of it",
                                        options.forward_ratio));

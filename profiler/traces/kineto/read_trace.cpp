@@ -421,9 +421,11 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     } else if (launch) {
       if (event_.name.find("GraphLaunch") != std::string::npos) trace_->has_graphs = true;
       if (blocks(event_.name)) trace_->blocked.emplace_back(start, end);
-      if (event_.correlation != 0)
+      if (event_.correlation != 0) {
         trace_->launches.push_back(
             {.at_ns = start, .end_ns = end, .correlation = event_.correlation, .thread = thread()});
+        if (event_.name.find("LaunchKernel") != std::string::npos) add_process();
+      }
     } else {
       keep_kernel(start, end);
     }
@@ -432,6 +434,11 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   /// The profiler writes 0 and 0 for work whose times it lost.
   bool has_time() const {
     return event_.start_ns && event_.duration_ns >= 0 && (*event_.start_ns != 0 || event_.duration_ns != 0);
+  }
+
+  void add_process() {
+    if (first_process_.empty()) first_process_ = event_.pid;
+    trace_->several_processes = trace_->several_processes || event_.pid != first_process_;
   }
 
   /// The length keeps threads apart whose names hold a slash.
@@ -497,6 +504,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   std::size_t kept_ = 0;
   std::string key_;
   std::string top_key_;
+  std::string first_process_;  ///< that launched a kernel
   int depth_ = 0;
   int event_depth_ = 0;
   int arguments_depth_ = 0;

@@ -114,6 +114,7 @@ struct Trace {
   std::int64_t duplicates = 0;     ///< events that are left out
   std::int64_t repaired = 0;       ///< places of the file, see JsonRepair
   bool has_graphs = false;         ///< a CUDA graph was launched
+  bool several_processes = false;  ///< more than one launched kernels, as if ranks were joined in one file
   bool is_cut_off = false;         ///< the file ends amid its events
   std::int64_t events = 0;         ///< number of events in the file
 };

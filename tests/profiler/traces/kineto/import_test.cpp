@@ -708,6 +708,26 @@ TEST_CASE("kineto: what is predicted is told without and with the waiting for sl
             "ms are predicted with it") != std::string::npos);
 }
 
+TEST_CASE("kineto: kernels that several processes launch are warned of, as their ranks are added up") {
+  const support::TemporaryFolder folder;
+  const auto warnings = [&](bool has_other_process) {
+    nlohmann::json trace = nlohmann::json::parse(two_layers(3, 5).text.as_object());
+    if (has_other_process) {
+      nlohmann::json& events = trace["traceEvents"];
+      const auto launch = std::find_if(events.rbegin(), events.rend(), [](const nlohmann::json& event) {
+        return event["name"] == "cudaLaunchKernel";
+      });
+      (*launch)["pid"] = 6;
+    }
+    return import_trace(folder.put("t.json", trace.dump()), {.batch_size = 1}).warnings;
+  };
+  const auto says = [](const std::string& warning) {
+    return warning.starts_with("several processes launch kernels");
+  };
+  CHECK(std::ranges::none_of(warnings(false), says));
+  CHECK(std::ranges::count_if(warnings(true), says) == 1);
+}
+
 TEST_CASE("kineto: transfers behind a measured wait are added to it, but nothing where nobody waited") {
   // The job of the test before; 5 us of its 780 are not predicted without waiting.
   const support::TemporaryFolder folder;
