@@ -102,6 +102,7 @@ def check_advice():
     text = report.text(result_of(drift, faster), "plan.json")
     if "set     DistributedDataParallel(model, bucket_cap_mb=4)" not in text or "expect  0.1 ms less" not in text:
         fail(f"a setting that is always 0.1 ms faster is not advised:\n{text}")
+    check("the iterations of the last line", "(16 further pairs of iterations, 95 % interval " in text.splitlines()[-1], True)
     noise = [each + rng.uniform(-300, 300) for each in drift]
     text = report.text(result_of(drift, noise), "plan.json")
     if "keep the default" not in text:

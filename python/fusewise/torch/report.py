@@ -46,7 +46,8 @@ def _conclusion(result: Result, plan_file: str) -> list[str]:
     best, saving = result.settings[result.best], result.saving
     default_us = statistics.median(result.confirmed[0])
     predicted_us = result.settings[0].predicted_us - best.predicted_us
-    interval = f"95 % interval {saving.low_us / 1e3:.1f} to {saving.high_us / 1e3:.1f} ms"
+    interval = (f"{len(result.confirmed[0])} further pairs of iterations, "  # other ones than those of the table
+                f"95 % interval {saving.low_us / 1e3:.1f} to {saving.high_us / 1e3:.1f} ms")
     predicted = f"predicted {predicted_us / 1e3:.1f} ms"
     what = _to_set(result, plan_file)
     if what is None:
