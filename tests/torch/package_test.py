@@ -318,6 +318,7 @@ def run_rank(rank, store, plans):
                 if not torch.equal(ours, theirs):
                     sys.exit(f"{name}, plan {number}: tensor {place} differs from plain DDP on rank {rank}")
     check_unused(rank)
+    check_kept_arguments()
     check_wrapped()
     check_watched(rank)
     if takes_lists():
@@ -338,6 +339,27 @@ def check_wrapped():
         model(torch.randn(4, 3, 16, 16)).square().mean().backward()
     names = {t["name"] for layer in profiler.profile()["layers"] for t in layer["tensors"]}
     check("names inside DistributedDataParallel", names, {name for name, _ in cnn().named_parameters()})
+
+
+def check_kept_arguments():
+    """What DistributedDataParallel was told is kept when a plan is applied, or refused where that cannot be."""
+    buffers = "forward_sync_buffers" if takes_lists() else "broadcast_buffers"
+    plan = random_plan(cnn(), random.Random(5))
+    for kept in ({"find_unused_parameters": True, "gradient_as_bucket_view": True}, {"static_graph": True}, {buffers: False}):
+        model = nn.parallel.DistributedDataParallel(cnn(), **kept)
+        if takes_lists():
+            applied = fusewise.torch.apply_plan(model, plan)
+            check("arguments that are kept", {name: getattr(applied, name) for name in kept}, kept)
+            continue
+        try:
+            fusewise.torch.apply_plan(model, plan)
+        except ValueError as error:
+            check("what cannot be kept", str(error).endswith(f"BucketedDataParallel no {', '.join(kept)}"), True)
+        else:
+            sys.exit(f"{kept} was lost")
+    if takes_lists():
+        applied = fusewise.torch.apply_plan(nn.parallel.DistributedDataParallel(cnn(), static_graph=True), plan, static_graph=False)
+        check("an argument that is given anew", applied.static_graph, False)
 
 
 def with_bytes(plan, model, **changes):
@@ -585,7 +607,10 @@ def check_plans_refused():
     plan = random_plan(model, random.Random(1))
     for change, words in (({"groups": plan["groups"][:-1]}, "leaves out"), ({"pipeline": "dear"}, "pipeline wfbp"),
                           ({"groups": plan["groups"] + plan["groups"][:1]}, "has not, or the plan twice"),
-                          ({"compression": "fp16"}, "without compression"), ({"format": "x"}, "fusewise.plan")):
+                          ({"compression": "fp16"}, "without compression"),
+                          ({"groups": [{**group, "compression": "fp16"} for group in plan["groups"]]}, "without compression, got 'fp16'"),
+                          ({"groups": [{**plan["groups"][0], "compression": "fp16"}, *plan["groups"][1:]]}, "got 'fp16' and 'none'"),
+                          ({"format": "x"}, "fusewise.plan")):
         try:
             _groups(model, _ddp_plan({**plan, **change}))
         except ValueError as error:
@@ -594,6 +619,21 @@ def check_plans_refused():
             raise
         sys.exit(f"a plan with {change} was taken")
     print("plans that do not fit the model are refused")
+
+
+def check_compression_of_groups():
+    """Groups may have a compression of their own, which has to be that of all of them for a hook."""
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+    plan = random_plan(cnn(), random.Random(1))
+    groups = [{**group, "compression": "fp16"} for group in plan["groups"]]
+    check("the hook of all groups", fusewise.torch.comm_hook({**plan, "groups": groups}), (None, default_hooks.fp16_compress_hook))
+    try:
+        fusewise.torch.comm_hook({**plan, "groups": [*groups[1:], plan["groups"][0]]})
+    except ValueError as error:
+        check("groups that differ", str(error), "expected a plan with one compression for all groups, got 'fp16' and 'none'")
+    else:
+        sys.exit("a plan whose groups differ in compression got a hook")
+    print("a hook compresses as the groups of the plan do")
 
 
 def check_ranks(plans):
@@ -641,6 +681,7 @@ def main():
     check_observed_order()
     check_iterations_refused()
     check_plans_refused()
+    check_compression_of_groups()
     with tempfile.TemporaryDirectory() as folder:
         for name in MODELS:
             check_profile(os.path.abspath(arguments.program), name, folder)

@@ -14,6 +14,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 PlanLike = Union[str, "os.PathLike[str]", Mapping[str, Any], Any]
 _BROADCAST_BYTES = 250 * 2**20  # of one message
+# What a DistributedDataParallel may have been told besides its buckets and its process group.
+_DDP_DEFAULTS = {"find_unused_parameters": False, "gradient_as_bucket_view": False, "static_graph": False,
+                 "forward_sync_buffers": True, "broadcast_buffers": True, "device_ids": None, "output_device": None}
 _HOOKS = {"none": "allreduce_hook", "fp16": "fp16_compress_hook", "bf16": "bf16_compress_hook"}
 
 
@@ -47,13 +50,36 @@ def _groups(model, plan):
     return groups
 
 
+def _compression(plan):
+    """The name of the compressor of all groups, and its options. A group may have one of its own."""
+    of_all = plan.get("compression", "none")
+    found = []
+    for compression in [group.get("compression", of_all) for group in plan["groups"]]:
+        options = {"name": compression} if isinstance(compression, str) else compression
+        if options not in found:
+            found.append(options)
+    if len(found) != 1:
+        raise ValueError(f"expected a plan with one compression for all groups, got "
+                         f"{' and '.join(repr(options.get('name')) for options in found) or 'no groups'}")
+    return found[0].get("name"), found[0]
+
+
 def _ddp_plan(plan):
     plan = read_plan(plan)
-    if plan.get("compression", "none") != "none":
-        raise ValueError(f"expected a plan without compression, got {plan['compression']!r}")
+    name, _ = _compression(plan)
+    if name != "none":
+        raise ValueError(f"expected a plan without compression, got {name!r}")
     if plan.get("pipeline") != "wfbp":
         raise ValueError(f"expected a plan of pipeline wfbp, which is DistributedDataParallel's, got {plan.get('pipeline')!r}")
     return plan
+
+
+def _arguments_of(model):
+    """The arguments that a DistributedDataParallel was given and that are not the defaults."""
+    given = {name: getattr(model, name) for name, default in _DDP_DEFAULTS.items() if getattr(model, name, default) != default}
+    if "forward_sync_buffers" in given:
+        given.pop("broadcast_buffers", None)  # its older name, which newer releases have, too, but do not take beside it
+    return given
 
 
 def apply_plan(model: nn.Module, plan: PlanLike, process_group: Optional[dist.ProcessGroup] = None,
@@ -61,9 +87,11 @@ def apply_plan(model: nn.Module, plan: PlanLike, process_group: Optional[dist.Pr
     """Wraps the model (or the one inside a DistributedDataParallel) so that gradients travel in the plan's groups.
 
     `plan` is a fusewise.plan, as a file or as the object in it. Where DistributedDataParallel takes
-    `bucket_cap_mb_list` it makes them itself; otherwise BucketedDataParallel does, with the same results.
+    `bucket_cap_mb_list` it makes them itself; otherwise BucketedDataParallel does, with the same results. What a
+    DistributedDataParallel around the model was told is kept, unless `ddp_arguments` say otherwise.
     """
     if isinstance(model, DistributedDataParallel):
+        ddp_arguments = {**_arguments_of(model), **ddp_arguments}
         process_group = process_group or model.process_group
         model = model.module
     if takes_lists():
@@ -87,9 +115,7 @@ def ddp_kwargs(model: nn.Module, plan: PlanLike) -> dict[str, Any]:
 def comm_hook(plan: PlanLike) -> tuple[Any, Callable[..., Any]]:
     """State and hook for DistributedDataParallel.register_comm_hook() that compress as the plan does."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
-    compression = read_plan(plan).get("compression", "none")
-    options = {"name": compression} if isinstance(compression, str) else compression
-    name = options.get("name")
+    name, options = _compression(read_plan(plan))
     if name == "power-sgd":
         return powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=options.get("rank", 1),
                                            min_compression_rate=options.get("min_compression_rate", 2)), powerSGD_hook.powerSGD_hook
