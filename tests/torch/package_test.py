@@ -324,6 +324,9 @@ def run_rank(rank, store, plans):
     if takes_lists():
         check_buckets(rank)
         check_sharded(rank)
+        check_types(rank)
+        check_frozen(rank)
+        check_lists(rank)
         check_tied(rank)
         check_micro_batches()
         check_sharding_costs(rank)
@@ -420,6 +423,73 @@ def check_sharded(rank):
     whole = [group["bytes"] for group in plan["groups"]]
     check("bytes gathered in forward", sorted(gathered[:len(whole)]), sorted(whole))
     check("attention is in its block's group", all(part < size for part, size in zip(attention, whole[1:3])), True)
+
+
+def check_types(rank):
+    """FSDP2 gathers and reduces in the types of the plan, unless the caller gives a policy."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
+    elements = sum(p.numel() for p in Transformer().parameters())
+    cases = (({"gather": "bfloat16", "reduce": "float32"}, {}, 2, 4), ({"gather": "bfloat16"}, {}, 2, 4),
+             ({"parameters": "float32"}, {}, 4, 4),
+             ({"gather": "bfloat16"}, {"mp_policy": MixedPrecisionPolicy(reduce_dtype=torch.bfloat16)}, 4, 2))
+    for types, arguments, gathered, reduced in cases:
+        start = Transformer()
+        model = fusewise.torch.fsdp2(start, blocks_plan(start, pipeline="zero", data_types=types), **arguments)
+        watched = fusewise.torch.watch(model, warmup=0)
+        for _ in range(3):
+            model(torch.randint(0, 50, (4, 12))).float().square().mean().backward()
+        for kind, each in (("all_gather", gathered), ("reduce_scatter", reduced)):
+            sent = sum(t.bytes for t in watched.transfers() if t.collective == kind)
+            check(f"bytes of {kind}, {types} {arguments}", sent, elements * each)
+
+
+def check_frozen(rank):
+    """Parameters that are not trained are in no group of the plan, and are gathered with the block or the model around them."""
+    def make():
+        model = Transformer()
+        for parameter in [model.head.bias, model.embed.weight, *model.blocks[0].norm1.parameters(), *model.blocks[1].attention.parameters()]:
+            parameter.requires_grad_(False)
+        return model
+    start = make()
+    trained = {name for name, p in start.named_parameters() if p.requires_grad}
+    plan = blocks_plan(start)
+    groups = [{"tensors": [name for name in group["tensors"] if name in trained]} for group in plan["groups"][:3]]
+    watched = watched_as_sharded(rank, make, {**plan, "groups": groups})
+    gathered = [t.bytes for t in watched.transfers() if t.collective == "all_gather"]
+    whole = [group["bytes"] for group in plan["groups"]]
+    check("bytes gathered with frozen parameters, all but the head's twice", sorted(gathered), sorted(whole + whole[1:]))
+
+
+class WithLists(nn.Module):
+    """Parameters in a list and in a dictionary, which nobody calls, of the model and of a module below it."""
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scales = nn.ParameterDict({"in": nn.Parameter(torch.ones(16)), "out": nn.Parameter(torch.ones(16))})
+            self.linear = nn.Linear(16, 16)
+
+        def forward(self, x):
+            return self.linear(x * self.scales["in"]) * self.scales["out"]
+
+    def __init__(self):
+        super().__init__()
+        self.positions = nn.ParameterList([nn.Parameter(torch.zeros(12, 16)), nn.Parameter(torch.zeros(12, 16))])
+        self.embed = nn.Embedding(50, 16)
+        self.scaled = WithLists.Scaled()
+
+    def forward(self, x):
+        return self.scaled(self.embed(x) + self.positions[0] + self.positions[1])
+
+
+def check_lists(rank):
+    """Lists and dictionaries of parameters are gathered with the module that has them."""
+    names = [[name for name, _ in WithLists().named_parameters() if name.startswith(prefix)] for prefix in ("scaled", "embed", "positions")]
+    plan = with_bytes({"format": "fusewise.plan", "pipeline": "zero", "groups": [{"tensors": group} for group in names]}, WithLists())
+    watched = watched_as_sharded(rank, WithLists, plan)
+    check("bytes gathered with lists", sorted(t.bytes for t in watched.transfers() if t.collective == "all_gather"),
+          sorted([4 * 2 * 12 * 16, 4 * 50 * 16, 4 * 2 * 16, 4 * (16 * 16 + 16)]))
 
 
 def blocks_plan(model, **options):

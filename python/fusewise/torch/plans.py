@@ -17,6 +17,7 @@ _BROADCAST_BYTES = 250 * 2**20  # of one message
 # What a DistributedDataParallel may have been told besides its buckets and its process group.
 _DDP_DEFAULTS = {"find_unused_parameters": False, "gradient_as_bucket_view": False, "static_graph": False,
                  "forward_sync_buffers": True, "broadcast_buffers": True, "device_ids": None, "output_device": None}
+_PARAMETER_CONTAINERS = (nn.ParameterList, nn.ParameterDict)
 _HOOKS = {"none": "allreduce_hook", "fp16": "fp16_compress_hook", "bf16": "bf16_compress_hook"}
 
 
@@ -135,8 +136,9 @@ def _sharded_plan(plan):
 def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
     """Shards the model with FSDP2 so that its groups are the plan's, as near as whole modules come (PyTorch 2.6 or
     later): a module goes to the group that has most of its own elements, and modules that share a parameter go to one
-    group, which stays gathered until backward ends. Which groups stay gathered after forward and
-    how many are gathered ahead is the plan's. `arguments` go to fully_shard(). A plan whose shard groups are smaller
+    group, which stays gathered until backward ends. Which groups stay gathered after forward, how many
+    are gathered ahead and the types of collectives are the plan's. Parameters that are not trained travel with the
+    others of their module, or with those around it. `arguments` go to fully_shard(). A plan whose shard groups are smaller
     than the job needs the argument `mesh`; one for several micro-batches needs begin_micro_batch()."""
     from torch.distributed.fsdp import fully_shard
     plan = _sharded_plan(plan)
@@ -145,6 +147,7 @@ def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
                          f"argument mesh, of the dimensions replicate and shard")
     reshards = plan.get("reshard_after_forward", True) and plan["pipeline"] == "sharded"
     groups = _groups(model, plan)
+    arguments = {**_policy(plan, groups[0][0].dtype), **arguments}
     place = {p: number for number, group in enumerate(groups) for p in group}
     kept = plan.get("kept_groups", 0 if "reshard_after_forward" in plan else 1)  # by default that which backward uses first
     units = {}
@@ -160,6 +163,16 @@ def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
     if scatters > 1 and hasattr(model, "set_reduce_scatter_max_input_buffers"):  # PyTorch 2.13 or later
         model.set_reduce_scatter_max_input_buffers(scatters)
     return model
+
+
+def _policy(plan, dtype):
+    """The argument for the types in which the plan gathers and reduces; one that it does not name is `dtype`."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+    types = plan.get("data_types", {})
+    if "gather" not in types and "reduce" not in types:
+        return {}
+    gather, reduce = (getattr(torch, types[use]) if use in types else dtype for use in ("gather", "reduce"))
+    return {"mp_policy": MixedPrecisionPolicy(param_dtype=gather, reduce_dtype=reduce)}
 
 
 def _gather_ahead(units, plan):
@@ -185,7 +198,7 @@ def begin_micro_batch(model: nn.Module, plan: PlanLike, number: int, count: int)
 def _owners(model):
     """The modules below the model that own parameters, with these."""
     for module in _units(model):
-        own = list(module.parameters(recurse=isinstance(module, nn.MultiheadAttention)))
+        own = _own_parameters(module)
         if module is not model and own:
             yield module, own
 
@@ -199,19 +212,29 @@ def _tied_modules(model):
     return {module for modules in owners.values() if len(modules) > 1 for module in modules}
 
 
+def _elements(parameters, place, count):
+    """Of each group, how many of its elements are among these. Parameters that are not trained are in no group."""
+    elements = [0] * count
+    for parameter in parameters:
+        if parameter in place:
+            elements[place[parameter]] += parameter.numel()
+    return elements
+
+
 def _modules_of_groups(model, place, count, tied):
     """The modules below the model that own parameters, each list with the number of its group. Modules around others
     come after these, each alone unless it is tied."""
     together: list[list[nn.Module]] = [[] for _ in range(count)]
     around = []
-    elements_of_tied = [0] * count
-    for parameter in {p for module, own in _owners(model) if module in tied for p in own}:
-        elements_of_tied[place[parameter]] += parameter.numel()
+    elements_of_tied = _elements({p for module, own in _owners(model) if module in tied for p in own}, place, count)
     number_of_tied = elements_of_tied.index(max(elements_of_tied))
+    parents = {child: module for module in _units(model) for child in _units_below(module)}
     for module, own in _owners(model):
-        elements = [0] * count
-        for parameter in own:
-            elements[place[parameter]] += parameter.numel()
+        elements, parent = _elements(own, place, count), parents[module]
+        while not any(elements) and parent is not model:  # nothing in it is trained: it goes where its neighbours go
+            elements, parent = _elements(parent.parameters(), place, count), parents[parent]
+        if not any(elements) and module not in tied:
+            continue  # the model's own call takes it
         number = number_of_tied if module in tied else elements.index(max(elements))
         if _units_below(module) and module not in tied:
             around.append((number, [module]))
@@ -229,8 +252,19 @@ def _modules_of_groups(model, place, count, tied):
 
 
 def _units_below(module):
-    """What is called inside a module: attention computes with its children's parameters, but never calls them."""
-    return [] if isinstance(module, nn.MultiheadAttention) else list(module.children())
+    """What is called inside a module: attention computes with its children's parameters, but never calls them, and
+    nobody calls lists and dictionaries of parameters."""
+    if isinstance(module, nn.MultiheadAttention):
+        return []
+    return [child for child in module.children() if not isinstance(child, _PARAMETER_CONTAINERS)]
+
+
+def _own_parameters(module):
+    """A module's parameters without those of the modules that it calls."""
+    if isinstance(module, nn.MultiheadAttention):
+        return list(module.parameters())
+    inside = [p for child in module.children() if isinstance(child, _PARAMETER_CONTAINERS) for p in child.parameters()]
+    return [*module.parameters(recurse=False), *inside]
 
 
 def _units(module):
