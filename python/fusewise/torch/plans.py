@@ -92,7 +92,11 @@ def apply_plan(model: nn.Module, plan: PlanLike, process_group: Optional[dist.Pr
     DistributedDataParallel around the model was told is kept, unless `ddp_arguments` say otherwise.
     """
     if isinstance(model, DistributedDataParallel):
-        ddp_arguments = {**_arguments_of(model), **ddp_arguments}
+        kept = _arguments_of(model)
+        if not takes_lists():  # the model is on its device already, and most scripts move their inputs themselves
+            for name in ("device_ids", "output_device"):
+                kept.pop(name, None)
+        ddp_arguments = {**kept, **ddp_arguments}
         process_group = process_group or model.process_group
         model = model.module
     if takes_lists():
