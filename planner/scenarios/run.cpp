@@ -13,6 +13,7 @@
 #include "core/printable.hpp"
 #include "core/quantities.hpp"
 #include "planner/advise/make_plan.hpp"
+#include "planner/choose/fusion/optimal.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/parallel/stage_slices.hpp"
 #include "planner/run/slices.hpp"
@@ -447,10 +448,11 @@ Planned plan_for_target(const Scenario& scenario, std::int64_t workers, const Sc
 }
 
 /// Whether the run holds more than the scenario's cap, and its groups were chosen for their time alone,
-/// though they can be chosen within the cap.
+/// though they can be chosen within the cap. A search within it knows no constraints on the groups.
 bool can_hold_less(const Setting& setting, const Schedule& schedule, const planner::Run& run) {
   const std::optional<planner::MemoryOptions>& memory = setting.conditions.memory;
   if (!memory || !memory->cap_bytes || schedule.fusion.kind != "optimal") return false;
+  if (planner::constraints_of(schedule.fusion)) return false;
   return planner::total(planner::memory_of(setting, run, run.timeline).peak.bytes) > *memory->cap_bytes &&
          planner::has_memory_front(setting, schedule);
 }
@@ -471,8 +473,7 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& giv
       run = planner::run(setting, schedule);
       const std::string text = fmt::format(
           "schedule '{}': its fastest plan holds more than the {} bytes of memory.cap_bytes; this is the "
-          "fastest "
-          "within them that --memory-front finds",
+          "fastest within them that --memory-front finds",
           core::printable(given.name), *scenario.conditions.memory->cap_bytes);
       warnings.add({{.subject = text, .weight = 0, .text = text}});
     }

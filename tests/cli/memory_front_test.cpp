@@ -44,11 +44,12 @@ TEST_CASE("memory front: without --schedule the only sharded schedule of the sce
 TEST_CASE("memory front: the chosen plan can be emitted, and plan finds it where optimal exceeds the cap") {
   const support::TemporaryFolder folder;
   const std::string root = support::source_dir().string();
-  const auto scenario = [&](const std::string& name, const std::string& memory) {
+  const auto scenario = [&](const std::string& name, const std::string& memory,
+                            const std::string& fusion = R"("optimal")") {
     return folder.put(name, R"({"format": "fusewise.scenario", "version": 1, "workers": 8,
       "profile": ")" + root + R"(/traces/resnet50-v100.profile.json", "network": ")" +
                                 root + R"(/traces/v100-25gbe-nvlink.network.json", "memory": )" + memory +
-                                R"(, "schedules": [{"name": "fsdp2", "fusion": "optimal"}]})");
+                                R"(, "schedules": [{"name": "fsdp2", "fusion": )" + fusion + "}]}");
   };
   const auto succeeded = [](const std::vector<std::string>& command) {
     const Outcome outcome = run_program(command);
@@ -74,6 +75,13 @@ TEST_CASE("memory front: the chosen plan can be emitted, and plan finds it where
   const Outcome without = succeeded({"plan", free, "--schedule", schedule, "--emit", "fsdp"});
   CHECK(without.out != emitted);
   CHECK(without.err.find("its fastest plan") == std::string::npos);
+
+  // A search within the cap would not keep to the number of groups.
+  const std::string three = scenario("three.json", R"({"optimizer": "momentum", "cap_bytes": )" + cap + "}",
+                                     R"({"kind": "optimal", "constraints": {"groups": 3}})");
+  const Outcome groups = succeeded({"plan", three, "--schedule", "fsdp2 optimal 3"});
+  CHECK(groups.err.find("its fastest plan") == std::string::npos);
+  CHECK(groups.err.find("more than the " + cap) != std::string::npos);
 
   const std::string small = scenario("small.json", R"({"optimizer": "momentum", "cap_bytes": 1000})");
   const Outcome refused = run_program({"plan", small, "--schedule", schedule});
