@@ -16,7 +16,8 @@ const std::string& step_name(const Workload& workload, const BackwardStep& step)
 
 std::string module_of(const Workload& workload, std::uint32_t gradient) {
   const std::string& name = tensor_name(workload, gradient);
-  if (name == workload.profile->layers[workload.gradients[gradient].layer].name) return name;
+  const std::string& layer = workload.profile->layers[workload.gradients[gradient].layer].name;
+  if (name == layer || name.starts_with(layer + '.')) return layer;
   const std::size_t dot = name.rfind('.');
   return dot == std::string::npos ? "" : name.substr(0, dot);
 }

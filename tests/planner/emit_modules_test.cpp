@@ -53,6 +53,22 @@ std::set<std::set<std::string>> sharded(const core::Profile& profile, const orde
   return out;
 }
 
+TEST_CASE("emit: a layer's tensors stay together where it has modules that are not called") {
+  // PyTorch's attention computes with the weight of out_proj without calling that module.
+  core::Profile profile = support::profile_of({{1, 1, {10, 20}}, {1, 1, {30}}});
+  profile.layers[0].name = "a.attn";
+  profile.layers[0].tensors[0].name = "a.attn.in_proj_weight";
+  profile.layers[0].tensors[1].name = "a.attn.out_proj.weight";
+  profile.layers[1].name = "b";
+  profile.layers[1].tensors[0].name = "b.weight";
+  const Scene scene(profile, support::pair_of(20, 0.001));
+  // backward order: b.weight, out_proj.weight, in_proj_weight
+  const Planned planned(scene, {{.begin = 0, .end = 2}, {.begin = 2, .end = 3}});
+  const ordered_json json = planned.emit("fsdp").json;
+  CHECK(json["makes"]["groups"] == 1);
+  CHECK(json.dump().find("out_proj") == std::string::npos);
+}
+
 TEST_CASE("emit: FSDP makes of the calls what is said, cuts no module, and keeps plans that cut none") {
   int reproduced = 0;
   for (std::uint32_t seed = 0; seed < 500; ++seed) {
