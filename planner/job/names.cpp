@@ -16,8 +16,9 @@ const std::string& step_name(const Workload& workload, const BackwardStep& step)
 
 std::string module_of(const Workload& workload, std::uint32_t gradient) {
   const std::string& name = tensor_name(workload, gradient);
-  const std::string& layer = workload.profile->layers[workload.gradients[gradient].layer].name;
-  if (name == layer || name.starts_with(layer + '.')) return layer;
+  const core::ProfileLayer& layer = workload.profile->layers[workload.gradients[gradient].layer];
+  if (name == layer.name) return name;
+  if (layer.kind == "multiheadattention" && name.starts_with(layer.name + '.')) return layer.name;
   const std::size_t dot = name.rfind('.');
   return dot == std::string::npos ? "" : name.substr(0, dot);
 }

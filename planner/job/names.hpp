@@ -14,9 +14,9 @@ const std::string& tensor_name(const Workload& workload, std::uint32_t gradient)
 /// A layer, or its tensor where backward takes one tensor after the other.
 const std::string& step_name(const Workload& workload, const BackwardStep& step);
 
-/// The module that computes with a tensor: its layer, if the tensor's name begins with the layer's, which may
-/// hold modules that are never called, as attention in PyTorch does; otherwise the tensor's name without its
-/// last part.
+/// The module that computes with a tensor: the tensor's name without its last part. In a profile of whole
+/// layers the only tensor has the layer's name, which then is the module. PyTorch's nn.MultiheadAttention
+/// computes with the weight of its out_proj without calling that module, so that the layer stands for it.
 std::string module_of(const Workload& workload, std::uint32_t gradient);
 
 }  // namespace planner

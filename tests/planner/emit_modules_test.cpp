@@ -53,10 +53,10 @@ std::set<std::set<std::string>> sharded(const core::Profile& profile, const orde
   return out;
 }
 
-TEST_CASE("emit: a layer's tensors stay together where it has modules that are not called") {
-  // PyTorch's attention computes with the weight of out_proj without calling that module.
+TEST_CASE("emit: the tensors of PyTorch's attention stay together, as it never calls its out_proj") {
   core::Profile profile = support::profile_of({{1, 1, {10, 20}}, {1, 1, {30}}});
   profile.layers[0].name = "a.attn";
+  profile.layers[0].kind = "multiheadattention";
   profile.layers[0].tensors[0].name = "a.attn.in_proj_weight";
   profile.layers[0].tensors[1].name = "a.attn.out_proj.weight";
   profile.layers[1].name = "b";
