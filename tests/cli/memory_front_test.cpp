@@ -1,4 +1,4 @@
-// fusewise plan --memory-front through the real program: the schedule that it takes.
+// fusewise plan within memory, through the real program: the schedule of --memory-front, and caps.
 
 #include <string>
 #include <vector>
