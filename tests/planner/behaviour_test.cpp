@@ -430,8 +430,8 @@ TEST_CASE("behaviour: DeepSpeed gets the stage of the plan, and what it cannot d
   CHECK(emission(second, 1).find("\"stage\": 2,") != std::string::npos);
   CHECK(emission(second, 4).find("\"stage\": 2,") != std::string::npos);
   CHECK_THROWS_WITH_AS(emission(R"({"pipeline": "sharded"})", 1),
-                       "deepspeed: expected a plan of ZeRO stage 1 or 2, as it is not known what stage 3 of "
-                       "DeepSpeed makes of a plan, got one of pipeline sharded, which fsdp takes",
+                       "--emit, --for: expected fsdp for a plan of pipeline sharded, as it is not known what "
+                       "stage 3 of DeepSpeed makes of a plan, got 'deepspeed'",
                        core::InputError);
 }
 

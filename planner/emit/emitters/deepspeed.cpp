@@ -45,8 +45,8 @@ std::string words(bool overlaps, std::int64_t stage) {
 Behaviour behaves(const PlanFile& plan, const Workload& /*workload*/) {
   if (plan.pipeline == "sharded")
     throw core::InputError(
-        "deepspeed: expected a plan of ZeRO stage 1 or 2, as it is not known what stage 3 of DeepSpeed makes "
-        "of a plan, got one of pipeline sharded, which fsdp takes");
+        "--emit, --for: expected fsdp for a plan of pipeline sharded, as it is not known what stage 3 of "
+        "DeepSpeed makes of a plan, got 'deepspeed'");
   const bool overlaps = plan.pipeline != "after_backward";
   const std::int64_t stage = plan.pipeline == "zero" ? plan.options.stage : 1;
   return {.pipeline = overlaps ? &kOverlapComm : &pipeline("after_backward"),
