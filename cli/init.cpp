@@ -219,10 +219,8 @@ void init(Options options) {
                            {"schedules", {"wfbp", "ddp", "horovod", "fusewise", "fusewise-dear"}},
                            {"network", network_of(options.network)},
                            {"profile", ordered_json::parse(core::profile_text(profile))}};
-  constexpr double kStartupBetweenUs = 5;
   if (!options.between.empty())
-    scenario["between"] = {{"bandwidth_gbps", read_rate("--between", options.between) / 1e9},
-                           {"startup_us", kStartupBetweenUs}};
+    scenario["between"] = {{"bandwidth_gbps", read_rate("--between", options.between) / 1e9}};
   const std::string text = core::json_text(scenario);
   (void)scenarios::read_scenario(
       core::Field::parse(text, options.output));  // refuses what cannot be simulated

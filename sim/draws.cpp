@@ -203,6 +203,18 @@ double uniform(std::uint64_t bits) {
 
 double standard_normal(std::uint64_t bits) { return normal_quantile(uniform_by_bits(bits)); }
 
+/// The largest lies below x with probability Phi(x)^count, so it is the quantile of u^(1/count) with u
+/// uniform.
+double expected_largest_normal(std::int64_t count) {
+  constexpr int kPoints = 4096;
+  double sum = 0;
+  for (int i = 0; i < kPoints; ++i) {
+    const double u = (i + 0.5) / kPoints;
+    sum += normal_quantile(portable_exp(portable_log(u) / static_cast<double>(count)));
+  }
+  return sum / kPoints;
+}
+
 double lognormal_mean_one(std::uint64_t bits, double sigma) {
   const double x = sigma * standard_normal(bits) - sigma * sigma / 2;
   constexpr double kFar = 700;

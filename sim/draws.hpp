@@ -42,6 +42,9 @@ constexpr double kFurthestNormal = 8.3;
 /// Mean 0, standard deviation 1.
 double standard_normal(std::uint64_t bits);
 
+/// The expected largest of `count` standard normal variates, to three decimals.
+double expected_largest_normal(std::int64_t count);
+
 /// exp(sigma z - sigma^2 / 2): the mean is 1, and sigma is the standard deviation of the logarithm.
 double lognormal_mean_one(std::uint64_t bits, double sigma);
 

@@ -136,6 +136,7 @@ Conditions with_change(Conditions conditions, const Change& change) {
   conditions.lamb_us /= change.compute;
   if (!change.has_stragglers) {
     conditions.stragglers.clear();
+    conditions.worker_spread = 0;
     conditions.links.slow.clear();
     conditions.waiting_us = 0;
   }

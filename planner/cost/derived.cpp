@@ -1,6 +1,7 @@
 #include "planner/cost/derived.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 #include <utility>
 
@@ -130,24 +131,35 @@ std::optional<DerivedCost> cost_in_node(const core::Network& network, std::int64
 }
 
 // ---- several nodes
+// The numbers were chosen by 23 tables of nccl-tests on 2 to 128 nodes of A100, H100, H200 and B200 that
+// others published, and held against 15 more; docs/networks.md says how well.
 
-/// Whether an all-reduce of two nodes may go along trees, as a library chooses where it is free to: each port
-/// then carries half of what a ring through all workers sends.
-bool may_take_trees(const core::Network& network, std::int64_t node, double nodes, const Algorithm& algorithm,
+/// The share of its data sheet's rate that a port reaches with a ring; with trees it is this share of that.
+constexpr double kReachedRate = 0.85;
+constexpr double kReachedByTrees = 0.7;
+/// Of a message of a ring between GPUs of one node, for each hop beyond those of the node's own ring.
+constexpr double kHopInsideUs = 4;
+
+/// Whether an all-reduce may go along trees, as a library chooses where it is free to.
+bool may_take_trees(const core::Network& network, std::int64_t node, const Algorithm& algorithm,
                     CollectiveKind kind) {
-  if (kind != CollectiveKind::all_reduce || nodes != 2) return false;
+  if (kind != CollectiveKind::all_reduce || algorithm_entry(algorithm.name).needs_nodes) return false;
   const core::Measured* measured = find_measured(network, node, algorithm, kind);
   return measured == nullptr || measured->algorithm.value_or("") != "ring";
 }
 
-/// 93 % of the times of all-reduces of 32 MiB and more on several nodes that others published, by which these
-/// factors were chosen, lie between them and what a node and its ports suggest, as pipelines do not fill
-/// both.
-constexpr double kNodesLow = 0.9;
-constexpr double kNodesHigh = 2;
+/// The smaller of two curves at the sizes of both.
+CostCurve smaller(const CostCurve& one, const CostCurve& other) {
+  std::vector<double> sizes = sizes_of(one);
+  for (const double size : sizes_of(other)) sizes.push_back(size);
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sampled_at(sizes, [&](double bytes) { return std::min(one.us(bytes), other.us(bytes)); });
+}
 
 /// Several nodes. As many rings as there are ports go through all workers at once, so that the slower of node
-/// and port decides; the steps of two_level follow one another.
+/// and port decides after the startups of all hops; or trees do, whichever is faster. The steps of two_level
+/// follow one another.
 DerivedCost cost_of_nodes(const core::Network& network, std::int64_t workers, const Algorithm& algorithm,
                           CollectiveKind kind) {
   const std::int64_t node = *network.levels.front().size;
@@ -167,36 +179,54 @@ DerivedCost cost_of_nodes(const core::Network& network, std::int64_t workers, co
   const auto over_port = [&](double members) {
     return passes * (members - 1) / members * share * joins.link.beta_us_per_byte;
   };
-  const double ring_us_per_byte = over_port(static_cast<double>(workers));
+  const double between_us = passes * (nodes - 1) * joins.link.alpha_us;
   const bool in_turn = algorithm_entry(algorithm.name).needs_nodes;
-  const bool by_trees = !in_turn && may_take_trees(network, node, nodes, algorithm, kind);
-  const double us_per_byte = in_turn || by_trees ? over_port(nodes) : ring_us_per_byte;
-  const double startup_us = passes * (nodes - 1) * joins.link.alpha_us;
+  const bool by_trees = may_take_trees(network, node, algorithm, kind);
 
   // Inside a node, too, a ring through all workers sends more than one through the node's alone.
   const double more_inside = node > 1 ? factors({}, workers).passes / factors({}, node).passes : 1;
-  const auto inside_us = [&](double bytes) { return more_inside * inside->curve.us(bytes); };
-  const CostCurve curve = in_turn ? inside->curve : sampled_at(sizes_of(inside->curve), inside_us);
-  const CostCurve together = larger(curve, us_per_byte);
-  const auto sum = [&](double bytes) { return startup_us + curve.us(bytes) + us_per_byte * bytes; };
-  const auto longer = [&](double bytes) { return startup_us + together.us(bytes); };
-  const double last = sizes_of(curve).back();
-  const double slowest = in_turn ? sum(last) : std::max(sum(last), startup_us + ring_us_per_byte * last);
-  const double slower = longer(last) > 0 ? std::max(1.0, slowest / longer(last)) : 1;
+  const double startup_inside_us = startup_of(inside->curve);
+  /// The node's curve without its startup, or the port if that takes longer, after all startups.
+  const auto together = [&](double startup_us, double us_per_byte) {
+    const auto moving_us = [&](double bytes) {
+      return std::max(0.0, more_inside * inside->curve.us(bytes) - startup_inside_us);
+    };
+    const CostCurve moving = larger(sampled_at(sizes_of(inside->curve), moving_us), us_per_byte);
+    return sampled_at(sizes_of(moving),
+                      [&](double bytes) { return startup_us + startup_inside_us + moving.us(bytes); });
+  };
+  const auto ring = [&] {
+    const double hops_inside = passes * (static_cast<double>(workers - node) - (nodes - 1));
+    return together(between_us + hops_inside * kHopInsideUs, over_port(static_cast<double>(workers)));
+  };
+  // Up and down again, and a hop of a tree takes two of a ring.
+  const auto trees = [&] {
+    const auto levels = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(workers / node - 1)));
+    const double startup_us = 2 * levels * 2 * joins.link.alpha_us;
+    return together(startup_us, over_port(nodes) / kReachedByTrees);
+  };
+  const auto in_steps = [&](double bytes) {
+    return between_us + inside->curve.us(bytes) + over_port(nodes) * bytes;
+  };
   DerivedCost out = {
       .curve = {},
       .derivation = {},
-      .low_factor = inside->low_factor * (in_turn ? 1 / slower : kNodesLow),
-      .high_factor = inside->high_factor * (in_turn ? 1 : slower * kNodesHigh),
-      .peaks = inside->peaks.empty() ? peaks_of(sizes_of(inside->curve), inside_us) : inside->peaks};
-  out.curve = in_turn ? sampled_at(sizes_of(curve), sum) : sampled_at(sizes_of(together), longer);
-  out.derivation =
-      fmt::format("{} nodes of {} workers over {:.6g} Gb/s for each {}: the curve of one node {}{}{}",
-                  workers / node, node, 8e-3 / joins.link.beta_us_per_byte, joins.shared ? "node" : "worker",
-                  in_turn    ? "and, after it, a ring between nodes"
-                  : by_trees ? "or, if that takes longer, trees over both"
-                             : "or, if that takes longer, rings through all workers",
-                  inside->derivation.empty() ? "" : "; in a node ", inside->derivation);
+      .low_factor = kNodesLow * inside->low_factor,
+      .high_factor = kNodesHigh * inside->high_factor,
+      .peaks = inside->peaks.empty()
+                   ? peaks_of(sizes_of(inside->curve), [&](double bytes) { return inside->curve.us(bytes); })
+                   : inside->peaks};
+  out.curve = in_turn    ? sampled_at(sizes_of(inside->curve), in_steps)
+              : by_trees ? smaller(ring(), trees())
+                         : ring();
+  out.derivation = fmt::format(
+      "{} nodes of {} workers over {:.6g} Gb/s for each {}: the curve of one node {}{}{}", workers / node,
+      node, 8e-3 / joins.link.beta_us_per_byte, joins.shared ? "node" : "worker",
+      in_turn    ? "and, after it, a ring between nodes"
+      : by_trees ? "or, if that takes longer, the ports, with a ring through all workers or trees, "
+                   "whichever is faster"
+                 : "or, if that takes longer, the ports, with a ring through all workers",
+      inside->derivation.empty() ? "" : "; in a node ", inside->derivation);
   return out;
 }
 
@@ -232,9 +262,13 @@ core::Network with_derived(core::Network network, std::int64_t workers, const Al
   return network;
 }
 
-void join_nodes(core::Network& network, const core::Link& between, bool is_shared) {
-  std::int64_t node = 2;
-  for (const core::Measured& each : network.measured) node = std::max(node, each.workers);
+std::set<std::int64_t> measured_workers(const core::Network& network) {
+  std::set<std::int64_t> out;
+  for (const core::Measured& each : network.measured) out.insert(each.workers);
+  return out;
+}
+
+void join_nodes(core::Network& network, std::int64_t node, const core::Link& between, bool is_shared) {
   core::Link inside;
   if (const core::Measured* whole = find_measured(network, node, {}, CollectiveKind::all_reduce)) {
     const CostCurve& curve = whole->curve;
@@ -247,6 +281,7 @@ void join_nodes(core::Network& network, const core::Link& between, bool is_share
   network.link.reset();
   network.levels = {{.name = std::string(kMeasuredNode), .size = node, .link = inside},
                     {.name = "between", .size = {}, .link = between, .shared = is_shared}};
+  network.levels.back().link.beta_us_per_byte /= kReachedRate;
 }
 
 }  // namespace planner

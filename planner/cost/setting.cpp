@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/host_stream.hpp"
+#include "sim/draws.hpp"
 
 namespace planner {
 namespace {
@@ -62,10 +63,18 @@ double checked_compute_us(const core::Profile& profile, const Conditions& condit
   return us;
 }
 
+Conditions on_workers(Conditions conditions, std::int64_t workers) {
+  if (conditions.worker_spread > 0 && workers > 1)
+    conditions.stragglers = {
+        {.worker = 0, .slowdown = 1 + conditions.worker_spread * sim::expected_largest_normal(workers)}};
+  conditions.worker_spread = 0;
+  return conditions;
+}
+
 Setting::Setting(const core::Profile& profile, const core::Network& its_network, std::int64_t workers,
                  const Algorithm& all_reduce, Conditions given)
     : network(&its_network),
-      conditions(std::move(given)),
+      conditions(on_workers(std::move(given), workers)),
       slowdown(worst_slowdown(conditions, workers)),
       costs(its_network, workers, all_reduce) {
   checked_compute_us(profile, conditions, slowdown);

@@ -13,6 +13,10 @@
 
 namespace planner {
 
+/// The conditions on this number of workers: a spread of their speeds becomes a straggler, the expected
+/// slowest of them.
+Conditions on_workers(Conditions conditions, std::int64_t workers);
+
 /// Refers to the profile and the network, which must outlive it. Throws Unsupported if the network lacks a
 /// required cost, or if times exceed what can be simulated.
 struct Setting {

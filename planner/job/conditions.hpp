@@ -83,6 +83,9 @@ struct Conditions {
   double lamb_us = 0;  ///< like update_us, for another optimizer: rates by layer, which workers may share out
   bool parallel_tensor_operator = false;
   std::vector<Straggler> stragglers = {};
+  /// Standard deviation of the compute times of workers, as a share of their mean, where no stragglers are
+  /// listed: worker 0 is then as slow as the slowest of all workers is expected to be.
+  double worker_spread = 0;
   Overlap overlap = {};
   Jitter jitter = {};
   std::vector<Failure> failures = {};
@@ -97,6 +100,8 @@ struct Conditions {
                                                        ///< shared
   /// For fidelity `messages`: the number of channels per worker, used round-robin, each in order.
   std::uint32_t channels = 1;
+
+  bool has_stragglers() const { return !stragglers.empty() || worker_spread > 0; }
 
   /// Whether the slowest worker cannot represent all workers.
   bool workers_differ() const { return jitter.any() || !failures.empty() || fidelity != Fidelity::closed; }

@@ -396,10 +396,11 @@ RanStages ran_stages(const ParallelRun& run, const Parallel& parallel) {
 }
 
 ParallelRun run_parallel(const core::Profile& profile, const core::Network& network, std::int64_t workers,
-                         const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,
+                         const Algorithm& all_reduce, const Conditions& given, const Schedule& schedule,
                          const Parallel& parallel) {
   return within_clock([&] {
     check_workers(parallel, workers);
+    const Conditions conditions = on_workers(given, workers);
     const std::vector<double> slowdowns = slowest_replica(parallel, workers, conditions.stragglers);
     const auto chosen_for = [&](std::int64_t micro_batches) {
       return Runner(profile, network, workers, all_reduce, conditions, schedule, parallel, slowdowns,

@@ -32,17 +32,17 @@ std::optional<DerivedCost> derived(const core::Network& network, std::int64_t wo
 }
 
 /// The ends of the range lie 1.96 standard deviations of the logarithm from its middle.
-double factor(const DerivedCost& cost, double bytes, double normal) {
+double factor_between(double low, double high, std::uint64_t sample) {
   constexpr double kDeviationsInRange = 3.92;
-  const double high = cost.high_factor * peak_factor(cost.peaks, bytes);
-  const double sigma = sim::portable_log(high / cost.low_factor) / kDeviationsInRange;
-  return std::sqrt(cost.low_factor * high) * sim::portable_exp(sigma * normal);
+  const double normal = sim::standard_normal(sim::hash(kSeed, sample));
+  const double sigma = sim::portable_log(high / low) / kDeviationsInRange;
+  return std::sqrt(low * high) * sim::portable_exp(sigma * normal);
 }
 
 core::CostCurve sampled_curve(const DerivedCost& cost, std::uint64_t sample) {
-  const double normal = sim::standard_normal(sim::hash(kSeed, sample));
   std::vector<std::pair<double, double>> points = cost.curve.points();
-  for (auto& [bytes, us] : points) us *= factor(cost, bytes, normal);
+  for (auto& [bytes, us] : points)
+    us *= factor_between(cost.low_factor, cost.high_factor * peak_factor(cost.peaks, bytes), sample);
   return core::CostCurve::through(points);
 }
 
@@ -65,6 +65,11 @@ void add_sampled(core::Network& sampled, const std::vector<DerivedRange>& ranges
                                                        .workers = workers,
                                                        .curve = sampled_curve(range.cost, sample),
                                                        .fit = {}});
+  if (!has_measured_nodes(sampled)) return;
+  core::Link& between = sampled.levels.back().link;
+  const double times = factor_between(kNodesLow, kNodesHigh, sample);
+  between.alpha_us *= times;
+  between.beta_us_per_byte *= times;
 }
 
 }  // namespace planner

@@ -23,6 +23,7 @@ std::vector<DerivedRange> derived_ranges(const core::Network& network, std::int6
 
 /// Adds curves to `sampled` in place of these costs, each multiplied by a lognormal factor from a seed and
 /// the sample, the same draw for all collectives and sizes: 95 % of the factors lie in the range of the cost.
+/// The link between measured nodes, which groups of other sizes use, takes that of several nodes.
 void add_sampled(core::Network& sampled, const std::vector<DerivedRange>& ranges, std::int64_t workers,
                  const Algorithm& algorithm, std::uint64_t sample);
 

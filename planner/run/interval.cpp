@@ -50,24 +50,33 @@ double work_of(const Setting& setting, const Simulated& simulated) {
          simulated.all_workers->message_work;
 }
 
+std::optional<Interval> interval_of(double iteration_us, std::int64_t samples,
+                                    const std::function<double(std::uint64_t)>& sampled_us,
+                                    const std::function<void(std::int64_t)>& progress) {
+  std::vector<double> by_sample;
+  for (std::int64_t sample = 0; sample < samples; ++sample) {
+    by_sample.push_back(sampled_us(static_cast<std::uint64_t>(sample)));
+    if (progress) progress(sample + 1);
+  }
+  std::vector<double> sorted = by_sample;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted.front() == sorted.back() && sorted.front() == iteration_us)
+    return std::nullopt;                                      // no input in use has a spread
+  const auto first = static_cast<std::size_t>(samples / 40);  // 2.5 % of them, rounded down
+  return Interval{.low_us = std::min(sorted[first], iteration_us),
+                  .high_us = std::max(sorted[sorted.size() - 1 - first], iteration_us),
+                  .samples = samples,
+                  .sampled_us = std::move(by_sample)};
+}
+
 std::optional<Interval> interval(const Setting& setting, const Schedule& schedule, const Run& run,
                                  std::int64_t samples, const std::function<void(std::int64_t)>& progress) {
   const std::vector<DerivedRange> derived = derived_ranges(setting);
   if (derived.empty() && !has_measured_spread(setting)) return std::nullopt;
-  std::vector<double> values;
-  for (std::int64_t sample = 0; sample < samples; ++sample) {
-    values.push_back(iteration_us(setting, derived, schedule, run, static_cast<std::uint64_t>(sample)));
-    if (progress) progress(sample + 1);
-  }
-  std::vector<double> sampled_us = values;
-  std::sort(values.begin(), values.end());
-  if (values.front() == values.back() && values.front() == run.metrics.iteration_us)
-    return std::nullopt;                                      // no input in use has a spread
-  const auto first = static_cast<std::size_t>(samples / 40);  // 2.5 % of them, rounded down
-  return Interval{.low_us = std::min(values[first], run.metrics.iteration_us),
-                  .high_us = std::max(values[values.size() - 1 - first], run.metrics.iteration_us),
-                  .samples = samples,
-                  .sampled_us = std::move(sampled_us)};
+  const auto sampled_us = [&](std::uint64_t sample) {
+    return iteration_us(setting, derived, schedule, run, sample);
+  };
+  return interval_of(run.metrics.iteration_us, samples, sampled_us, progress);
 }
 
 double slower_share(const Interval& one, const Interval& other) {

@@ -45,6 +45,12 @@ bool has_spread(const Setting& setting);
 /// counted from tasks, workers and messages, so that it is the same on every machine.
 double work_of(const Setting& setting, const Simulated& simulated);
 
+/// The interval of a run that takes `iteration_us`, from what it takes in each sample. Calls `progress` after
+/// each. None if all samples take as long.
+std::optional<Interval> interval_of(double iteration_us, std::int64_t samples,
+                                    const std::function<double(std::uint64_t sample)>& sampled_us,
+                                    const std::function<void(std::int64_t done)>& progress = {});
+
 /// In each sample the forward and backward of each layer and each measured size of a collective take a
 /// lognormal factor of mean 1, from a seed; the factors are the same on all workers, as they express the
 /// uncertainty of the inputs. Calls `progress` after each sample. None if no input in use has a spread.

@@ -4,7 +4,10 @@
 
 #include "core/errors.hpp"
 #include "core/scaled.hpp"
+#include "planner/cost/derived.hpp"
 #include "planner/job/names.hpp"
+#include "planner/run/derived_spread.hpp"
+#include "planner/run/sampled_inputs.hpp"
 
 namespace scenarios {
 
@@ -60,6 +63,25 @@ planner::Metrics what_if_divided(const Scenario& scenario, const Schedule& sched
   return run_divided(with_change(scenario, run, change), run.metrics.workers,
                      with_groups(schedule, groups_by_part(run)))
       .metrics;
+}
+
+bool has_spread(const Scenario& scenario, std::int64_t workers) {
+  return planner::varies(scenario.profile) ||
+         (planner::has_measured_nodes(scenario.network) && workers > *scenario.network.levels.front().size);
+}
+
+std::optional<planner::Interval> interval_divided(const Scenario& scenario, const Schedule& schedule,
+                                                  const ParallelRun& run, std::int64_t samples,
+                                                  const std::function<void(std::int64_t)>& progress) {
+  const Scenario same_parts = with_change(scenario, run, {});
+  const Schedule same_groups = with_groups(schedule, groups_by_part(run));
+  const auto sampled_us = [&](std::uint64_t sample) {
+    Scenario then = same_parts;
+    then.profile = planner::sampled(scenario.profile, sample);
+    planner::add_sampled(then.network, {}, run.metrics.workers, {}, sample);
+    return run_divided(then, run.metrics.workers, same_groups).metrics.iteration_us;
+  };
+  return planner::interval_of(run.metrics.iteration_us, samples, sampled_us, progress);
 }
 
 }  // namespace scenarios

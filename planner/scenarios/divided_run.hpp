@@ -4,12 +4,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "planner/advise/what_if.hpp"
 #include "planner/parallel/run.hpp"
+#include "planner/run/interval.hpp"
 #include "planner/scenarios/scenario.hpp"
 
 namespace scenarios {
@@ -40,5 +43,13 @@ Scenario with_change(const Scenario& scenario, const planner::ParallelRun& run,
 /// Metrics of the run's groups and parts of the model under the change. Throws core::Unsupported.
 planner::Metrics what_if_divided(const Scenario& scenario, const planner::Schedule& schedule,
                                  const planner::ParallelRun& run, const planner::Change& change);
+
+/// Whether an input of the run has a spread or a range: a layer of the profile, or a network between nodes.
+bool has_spread(const Scenario& scenario, std::int64_t workers);
+
+/// The prediction interval of the run, as planner::interval() has it. None if no input in use has a spread.
+std::optional<planner::Interval> interval_divided(const Scenario& scenario, const planner::Schedule& schedule,
+                                                  const planner::ParallelRun& run, std::int64_t samples,
+                                                  const std::function<void(std::int64_t done)>& progress);
 
 }  // namespace scenarios

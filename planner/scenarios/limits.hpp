@@ -11,6 +11,8 @@ constexpr double kMaxSigma = 2;          ///< with this sigma, one task in a hun
                                          ///< mean
 constexpr double kMaxNormalSigma = 0.3;  ///< with this sigma, one in two thousand would take negative time
 
+constexpr double kMaxWorkerSpread = 0.3;
+
 constexpr double max_sigma(planner::Jitter::Distribution distribution) {
   return distribution == planner::Jitter::Distribution::normal ? kMaxNormalSigma : kMaxSigma;
 }

@@ -121,12 +121,12 @@ JobResult run_job(const Scenario& scenario, std::int64_t workers, Warnings& warn
 
 /// The number of samples of an entry's interval: all intervals of a scenario take a second, or up to four
 /// where the least number of samples takes that long. 0 if even that is not enough; then there is a warning.
-std::int64_t samples_for(const Setting& setting, const Schedule& schedule, const planner::Run& run,
-                         std::size_t entries, Warnings& warnings) {
+/// `work` is that of a sample, in steps of about a nanosecond.
+std::int64_t samples_for(std::int64_t workers, const Schedule& schedule, double work, std::size_t entries,
+                         Warnings& warnings) {
   constexpr double kSecond = 1e9;  // steps
   constexpr double kMaxSeconds = 4;
-  if (!planner::has_spread(setting)) return 0;
-  const double work = std::max(1.0, planner::work_of(setting, run));
+  work = std::max(1.0, work);
   const double of_entry = kSecond / static_cast<double>(entries);
   if (static_cast<double>(planner::kMinSamples) * work <= kMaxSeconds * of_entry)
     return static_cast<std::int64_t>(std::clamp(of_entry / work, static_cast<double>(planner::kMinSamples),
@@ -134,7 +134,7 @@ std::int64_t samples_for(const Setting& setting, const Schedule& schedule, const
   const std::string text = fmt::format(
       "{} workers, schedule '{}': no interval, as {} simulations of {:.1e} steps are too many; --samples {} "
       "makes it",
-      setting.costs.workers(), schedule.name, planner::kMinSamples, work, planner::kMinSamples);
+      workers, schedule.name, planner::kMinSamples, work, planner::kMinSamples);
   warnings.add({{.subject = text, .weight = 0, .text = text}});
   return 0;
 }
@@ -163,14 +163,28 @@ Entry entry_of(const Schedule& schedule, const planner::Metrics& metrics) {
           .what_if = {}};
 }
 
+/// The work of a sample of a divided run: its parts are lowered and simulated.
+double work_of(const planner::ParallelRun& run) {
+  constexpr double kTask = 1000;
+  return kTask * static_cast<double>(run.graph.tasks.size());
+}
+
 Entry entry_of_stages(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
-                      const std::vector<planner::Change>& changes, Warnings& warnings) {
+                      const RunOptions& options, std::size_t entries, Warnings& warnings,
+                      const std::function<void(std::int64_t, std::int64_t)>& tell) {
   planner::ParallelRun run = run_divided(scenario, workers, schedule);
   warnings.add(run.warnings);
   Entry out = entry_of(schedule, run.metrics);
-  out.what_if = changed(schedule, changes, [&](const planner::Change& change) {
+  out.what_if = changed(schedule, options.changes, [&](const planner::Change& change) {
     return what_if_divided(scenario, schedule, run, change);
   });
+  if (has_spread(scenario, workers) && options.samples != 0) {
+    const std::int64_t samples =
+        options.samples ? *options.samples : samples_for(workers, schedule, work_of(run), entries, warnings);
+    if (samples > 0)
+      out.interval =
+          interval_divided(scenario, schedule, run, samples, [&](std::int64_t done) { tell(done, samples); });
+  }
   out.stages = std::move(run.stages);
   for (const planner::StageMetrics& stage : out.stages) {
     if (!stage.memory) continue;
@@ -236,7 +250,8 @@ Results run(const Scenario& scenario, const RunOptions& options) {
     for (const Schedule& schedule : scenario.schedules) {
       supported(scenario, workers, schedule, [&] {
         if (scenario.parallel) {
-          results.entries.push_back(entry_of_stages(scenario, workers, schedule, options.changes, warnings));
+          results.entries.push_back(
+              entry_of_stages(scenario, workers, schedule, options, total, warnings, tell));
           return;
         }
         const Setting& setting = settings.of(schedule);
@@ -245,7 +260,10 @@ Results run(const Scenario& scenario, const RunOptions& options) {
         const planner::Run run = planner::run(setting, schedule);
         warnings.add(run.warnings);
         const std::int64_t samples =
-            options.samples ? *options.samples : samples_for(setting, schedule, run, total, warnings);
+            options.samples ? *options.samples
+            : !planner::has_spread(setting)
+                ? 0
+                : samples_for(workers, schedule, planner::work_of(setting, run), total, warnings);
         auto interval = samples == 0 ? std::nullopt
                                      : planner::interval(setting, schedule, run, samples,
                                                          [&](std::int64_t done) { tell(done, samples); });
@@ -275,7 +293,7 @@ namespace {
 
 /// The worker that is shown by default.
 std::string_view usual_worker(const planner::Conditions& conditions) {
-  if (!conditions.stragglers.empty()) return "the slowest";
+  if (conditions.has_stragglers()) return "the slowest";
   return conditions.workers_differ() ? "the first" : "each";
 }
 
@@ -310,7 +328,7 @@ std::vector<WorkerTimeline> stage_timelines(const Scenario& scenario, std::int64
     added.stage = stage;
     added.process =
         fmt::format("{}: stage {} of {}{}, {} workers", schedule.name, stage, parallel.pipeline,
-                    scenario.conditions.stragglers.empty() ? "" : " of the slowest replica", workers);
+                    scenario.conditions.has_stragglers() ? " of the slowest replica" : "", workers);
     added.marks = {sim::Time::zero(), sim::from_us(run.metrics.iteration_us)};
     added.waits = planner::waits_for_collectives(ran, facts, stage);
     planner::add_stage_slices(ran, facts, stage, added.process, added.tracks, added.slices);

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/bundled.hpp"
 #include "core/estimate/estimated_profile.hpp"
@@ -126,6 +128,10 @@ Conditions read_conditions(const Field& field) {
   if (const auto overlap = field.find("overlap")) conditions.overlap = read_overlap(*overlap);
   if (const auto jitter = field.find("jitter")) conditions.jitter = read_jitter(*jitter);
   if (const auto stragglers = field.find("stragglers")) conditions.stragglers = read_stragglers(*stragglers);
+  if (const auto spread = field.find("worker_spread")) {
+    if (field.has("stragglers")) spread->expected("either stragglers or worker_spread", "both");
+    conditions.worker_spread = spread->number(0, kMaxWorkerSpread);
+  }
   if (const auto failures = field.find("failures")) conditions.failures = read_failures(*failures);
   if (const auto types = field.find("data_types")) conditions.data_types = planner::read_data_types(*types);
   if (const auto memory = field.find("memory")) conditions.memory = read_memory(*memory);
@@ -256,7 +262,7 @@ double tasks_per_worker(const Scenario& scenario) {
 bool simulates_each(const Scenario& scenario) {
   const Conditions& conditions = scenario.conditions;
   if (scenario.parallel) return false;  // the slowest replica stands for all
-  return conditions.workers_differ() || (!conditions.stragglers.empty() && !conditions.overlap.slows());
+  return conditions.workers_differ() || (conditions.has_stragglers() && !conditions.overlap.slows());
 }
 
 /// The limit of tasks. If workers differ, each is simulated; if compute and channel also slow each other
@@ -334,6 +340,7 @@ void check_size(const Field& field, const Scenario& scenario) {
           : conditions.jitter.any()      ? "jitter"
           : !conditions.failures.empty() ? "failures"
           : conditions.workers_differ()  ? "fidelity"
+          : conditions.worker_spread > 0 ? "worker_spread"
                                          : "stragglers")
       .expected(expected, fmt::format("{}, the default", conditions.iterations));
 }
@@ -399,16 +406,28 @@ core::Network read_network_of(const Field& field) {
   core::Network network = core::read_network_reference(field.at("network"));
   const std::optional<Field> between = field.find("between");
   if (!between) return network;
-  between->allow_only({"bandwidth_gbps", "startup_us", "shared"});
+  between->allow_only({"bandwidth_gbps", "startup_us", "shared", "workers_per_node"});
   if (network.measured.empty() || !network.levels.empty())
     between->expected("a network of curves measured inside a node, without levels",
                       fmt::format("network '{}'", core::printable(network.name)));
   const Field rate = between->at("bandwidth_gbps");
   const double gbps = rate.number(0, kMaxTimeUs);
   if (gbps == 0) rate.expected("a bandwidth above 0");
-  planner::join_nodes(network, {.alpha_us = time_at(*between, "startup_us"), .beta_us_per_byte = 8e-3 / gbps},
+  const std::set<std::int64_t> measured = planner::measured_workers(network);
+  const auto size = between->find("workers_per_node");
+  const std::int64_t node =
+      size ? size->integer(2, kMaxWorkers) : std::max<std::int64_t>(2, *measured.rbegin());
+  if (size && !measured.contains(node))
+    size->expected(
+        fmt::format("a number of workers that is measured in the network: {}", fmt::join(measured, ", ")));
+  const bool states_startup = between->has("startup_us");
+  const double startup_us = states_startup ? time_at(*between, "startup_us") : planner::kHopBetweenUs;
+  planner::join_nodes(network, node, {.alpha_us = startup_us, .beta_us_per_byte = 8e-3 / gbps},
                       flag_at(*between, "shared", false));
-  network.origin.source += "; nodes joined by the scenario's link between them";
+  network.origin.source +=
+      "; nodes joined by the scenario's ports, which are ASSUMED to reach 85 % of their rate";
+  if (!states_startup)
+    network.origin.source += fmt::format(", and whose messages to start in {} us", planner::kHopBetweenUs);
   return network;
 }
 
@@ -444,12 +463,12 @@ void recompute_in(const Field& field, Scenario& scenario) {
 
 Scenario read_scenario(const Field& field, bool takes_parallel) {
   field.check_format("fusewise.scenario");
-  field.allow_only({"format",   "version",   "name",        "profile",    "network",
-                    "workers",  "schedules", "collectives", "iterations", "accumulation_steps",
-                    "overlap",  "jitter",    "stragglers",  "failures",   "fidelity",
-                    "links",    "topology",  "channels",    "input",      "update",
-                    "job",      "sweep",     "between",     "data_types", "memory",
-                    "parallel", "recompute"});
+  field.allow_only({"format",   "version",   "name",         "profile",    "network",
+                    "workers",  "schedules", "collectives",  "iterations", "accumulation_steps",
+                    "overlap",  "jitter",    "stragglers",   "failures",   "fidelity",
+                    "links",    "topology",  "channels",     "input",      "update",
+                    "job",      "sweep",     "between",      "data_types", "memory",
+                    "parallel", "recompute", "worker_spread"});
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
   const std::optional<planner::Parallel> parallel = read_parallel_of(field, takes_parallel);

@@ -89,7 +89,8 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
       {R"("workers": 4, "device": "a100"})",
        "s.json: /device: expected a key among format, version, name, profile, network, workers, schedules, "
        "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
-       "topology, channels, input, update, job, sweep, between, data_types, memory, parallel, recompute, got "
+       "topology, channels, input, update, job, sweep, between, data_types, memory, parallel, recompute, "
+       "worker_spread, got "
        R"('device'; use "profile": {"estimate": MODEL, "device": ...} instead)"},
       {R"("workers": 4, "schedules": [{"name": "ddp", "bucket_cap_mb": 50}]})",
        "s.json: /schedules/0/bucket_cap_mb: expected a key among name, label, pipeline, fusion, compression, "
@@ -100,7 +101,7 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
        "s.json: /scedules: expected a key among format, version, name, profile, network, workers, schedules, "
        "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
        "topology, channels, input, update, job, "
-       "sweep, between, data_types, memory, parallel, recompute, got "
+       "sweep, between, data_types, memory, parallel, recompute, worker_spread, got "
        "'scedules', did "
        "you mean 'schedules'?"},
       {R"("workers": 4, "schedules": ["wfpb"]})", "s.json: /schedules/0: expected one of " +

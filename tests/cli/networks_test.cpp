@@ -59,6 +59,12 @@ TEST_CASE("networks: nodes joined by a link have a cost with a range, and have t
   CHECK(simulate("h100-nvlink-8", "12", between).err.find("a multiple of the 8 workers in a node") !=
         std::string::npos);
   CHECK(simulate("h100-nvlink-8", "16", R"(, "between": {"bandwidth_gbps": 0})").exit_code == 2);
+  const std::string of_four = R"(, "between": {"bandwidth_gbps": 400, "workers_per_node": 4})";
+  CHECK(simulate("h100-nvlink-8", "12", of_four).exit_code == 0);
+  CHECK(simulate("h100-nvlink-8", "12", R"(, "between": {"bandwidth_gbps": 400, "workers_per_node": 3})")
+            .err.find(
+                "/between/workers_per_node: expected a number of workers that is measured in the network: "
+                "2, 4, 8, got 3") != std::string::npos);
 }
 
 TEST_CASE("networks: more workers than a machine holds are simulated on one with a warning") {

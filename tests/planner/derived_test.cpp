@@ -420,32 +420,49 @@ TEST_CASE("derived: measured halves are used as they are") {
 
 // ---- several nodes
 
-TEST_CASE("derived: nodes over a port: whichever takes longer, or both in turn with two_level") {
+// Nodes of 2 workers, each with a port of 1 Gb/s of which 85 % are reached, and 5 us for a message between
+// nodes.
+TEST_CASE("derived: nodes over ports: startups of all hops, then whichever of node and port takes longer") {
   Network network = measured_on({{2, {{1000, 10}, {1e6, 1000}}}});
-  join_nodes(network, {.alpha_us = 5, .beta_us_per_byte = 0.008}, false);  // 1 Gb/s for each worker
-  // 4 workers are 2 nodes: 2 x 1/2 of M / 2 over the port, 0.004 us per byte, and 2 x 5 us
-  CHECK(us(network, 4, kAllReduce, 1e6) == Approx(10 + 4000));
-  // the node takes longer: 2 x 3/4 of the message pass a worker instead of 2 x 1/2
-  CHECK(us(network, 4, kAllReduce, 1000) == Approx(10 + 1.5 * 10));
-  // rings through all 6 workers of 3 nodes: 2 x 5/6 of M / 2 over the port
-  CHECK(us(network, 6, kAllReduce, 1e6) == Approx(20 + 2 * 5.0 / 6 / 2 * 8000));
-  CHECK(us(network, 4, kReduceScatter, 1e6) == Approx(5 + 3.0 / 4 / 2 * 8000));  // there are no trees for it
-  // a ring would take 10 + 2 x 3/4 of M / 2, and published times are 0.9 to 2 times what is expected
-  CHECK(derived_cost(network, 4, {}, kAllReduce)->low_factor == Approx(0.9));
-  CHECK(derived_cost(network, 4, {}, kAllReduce)->high_factor == Approx(2 * 6010.0 / 4010));
-  CHECK(us(network, 4, kAllReduce, 1e6, {.name = "two_level"}) == Approx(10 + 1000 + 4000));
+  join_nodes(network, 2, {.alpha_us = 5, .beta_us_per_byte = 0.008}, false);
+  const double startup = 10 - 990.0 / 999;  // of the node's curve, a straight line
+  const double port = 0.008 / 0.85;
+  // 4 workers are 2 nodes. Trees: a level up and down, each of two hops; 2 x 1/2 of M / 2 over 0.7 of the
+  // port
+  CHECK(us(network, 4, kAllReduce, 1e6) == Approx(20 + startup + 0.5e6 * port / 0.7));
+  // the node takes longer: 2 x 3/4 of the message pass a worker instead of 2 x 1/2. A ring has 2 hops between
+  // nodes and 4 inside, of which 2 are in the node's curve; the others take 4 us each
+  CHECK(us(network, 4, kAllReduce, 1000) == Approx(2 * 5 + 2 * 4 + 1.5 * 10));
+  // 6 workers of 3 nodes: 2 x 2 hops between and 2 x 2 more inside; 2 x 5/6 of M / 2 over the port
+  CHECK(us(network, 6, kAllReduce, 1e6) == Approx(20 + 16 + startup + 2 * 5.0 / 6 / 2 * 1e6 * port));
+  CHECK(us(network, 4, kReduceScatter, 1e6) ==
+        Approx(5 + 4 + us(network, 2, kReduceScatter, 1) + 3.0 / 4 / 2 * 1e6 * port).epsilon(1e-3));
+  CHECK(derived_cost(network, 4, {}, kAllReduce)->low_factor == Approx(0.7));
+  CHECK(derived_cost(network, 4, {}, kAllReduce)->high_factor == Approx(2));
+  CHECK(us(network, 4, kAllReduce, 1e6, {.name = "two_level"}) == Approx(10 + 1000 + 0.5e6 * port));
   CHECK(us(network, 2, kAllReduce, 1e6) == 1000);
   Network shared = measured_on({{2, {{1000, 10}, {1e6, 1000}}}});
-  join_nodes(shared, {.alpha_us = 5, .beta_us_per_byte = 0.008}, true);
-  CHECK(us(shared, 4, kAllReduce, 1e6) == Approx(10 + 8000));
+  join_nodes(shared, 2, {.alpha_us = 5, .beta_us_per_byte = 0.008}, true);
+  CHECK(us(shared, 4, kAllReduce, 1e6) == Approx(20 + startup + 1e6 * port / 0.7));
   CHECK_THROWS_AS(us(network, 5, kAllReduce, 1e6), core::Unsupported);
   network.measured[0].algorithm = "ring";
-  CHECK(us(network, 4, kAllReduce, 1e6) == Approx(10 + 6000));
+  CHECK(us(network, 4, kAllReduce, 1e6) == Approx(10 + 8 + startup + 2 * 3.0 / 4 / 2 * 1e6 * port));
+}
+
+TEST_CASE(
+    "derived: on many nodes an all-reduce of a short message goes along trees, and an all-gather waits") {
+  Network network = bundled("h100-nvlink-8");
+  join_nodes(network, 8, {.alpha_us = 15, .beta_us_per_byte = 8e-3 / 400}, false);
+  const double inside = us(network, 8, kAllReduce, 512);
+  // 128 nodes: 7 levels up and down, each of two hops, where a ring has 254 hops between nodes
+  CHECK(us(network, 1024, kAllReduce, 512) == Approx(inside + 2 * 7 * 2 * 15).epsilon(0.02));
+  const double gather = us(network, 8, kAllGather, 512);
+  CHECK(us(network, 1024, kAllGather, 512) == Approx(gather + 127 * 15 + (1016 - 127) * 4).epsilon(0.02));
 }
 
 TEST_CASE("derived: the cost of nodes lies on or above both curves, and grows with the nodes") {
   Network network = bundled("h100-nvlink-8");
-  join_nodes(network, {.alpha_us = 5, .beta_us_per_byte = 8e-3 / 400}, false);
+  join_nodes(network, 8, {.alpha_us = 5, .beta_us_per_byte = 8e-3 / 400}, false);
   for (double bytes = 1; bytes < 1e10; bytes *= 1.7) {
     CAPTURE(bytes);
     const double inside = us(network, 8, kAllReduce, bytes);

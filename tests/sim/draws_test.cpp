@@ -117,6 +117,23 @@ TEST_CASE("draws: a normal draw is the inverse of the normal distribution, tails
   CHECK(worst < 4e-15);
 }
 
+TEST_CASE("draws: the expected largest of normal draws, as tables of order statistics have it") {
+  CHECK(expected_largest_normal(1) == doctest::Approx(0).epsilon(1e-3));
+  CHECK(expected_largest_normal(2) == doctest::Approx(0.56419).epsilon(1e-3));
+  CHECK(expected_largest_normal(8) == doctest::Approx(1.42360).epsilon(1e-3));
+  CHECK(expected_largest_normal(100) == doctest::Approx(2.50759).epsilon(1e-3));
+  constexpr std::uint64_t kRounds = 20000;
+  constexpr std::uint64_t kWorkers = 128;
+  double sum = 0;
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    double largest = -10;
+    for (std::uint64_t worker = 0; worker < kWorkers; ++worker)
+      largest = std::max(largest, standard_normal(hash(round, worker)));
+    sum += largest;
+  }
+  CHECK(expected_largest_normal(kWorkers) == doctest::Approx(sum / kRounds).epsilon(0.005));
+}
+
 TEST_CASE("draws: a million normal draws have mean 0, standard deviation 1, no skew and the right kurtosis") {
   constexpr int kDraws = 1'000'000;
   std::array<double, 5> moments{};

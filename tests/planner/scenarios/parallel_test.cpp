@@ -440,6 +440,36 @@ TEST_CASE("scenario: what does not know stages refuses them in one line") {
           "'wfbp')");
 }
 
+TEST_CASE(
+    "scenario: stages, and replicas of shards, have an interval where nodes are joined, and only there") {
+  const auto interval = [](std::int64_t workers, const std::string& more) {
+    const scenarios::Scenario scenario = scenarios::read_scenario(
+        core::Field::parse(
+            fmt::format(R"({{"format": "fusewise.scenario", "version": 1, "network": "h100-nvlink-8",
+                             "profile": {{"estimate": "llama3-8b", "device": "h100", "dtype": "bfloat16"}},
+                             "between": {{"bandwidth_gbps": 10}}, "workers": {}, {}}})",
+                        workers, more),
+            "s.json"),
+        true);
+    return scenarios::run(scenario, {.samples = 40}).entries.front();
+  };
+  const std::string stages = R"("schedules": ["megatron-do"], "parallel": {"pipeline": 2,
+                                "stages": {"schedule": "1f1b", "micro_batches": 4}})";
+  const std::string replicas = R"("schedules": [{"name": "hsdp", "shard_workers": 8}])";
+  for (const std::string& more : {stages, replicas}) {
+    CAPTURE(more);
+    CHECK_FALSE(interval(8, more).interval.has_value());
+    const scenarios::Entry wide = interval(32, more);
+    REQUIRE(wide.interval.has_value());
+    CHECK(wide.interval->samples == 40);
+    // Nearly all of it is communication between nodes, which takes 0.7 to 2 times as long.
+    CHECK(wide.interval->low_us > 0.6 * wide.metrics.iteration_us);
+    CHECK(wide.interval->low_us < 0.9 * wide.metrics.iteration_us);
+    CHECK(wide.interval->high_us > 1.5 * wide.metrics.iteration_us);
+    CHECK(wide.interval->high_us < 2.4 * wide.metrics.iteration_us);
+  }
+}
+
 TEST_CASE("scenario: an estimate that the scenario names is divided, one from a file is warned of") {
   const auto with = [](const std::string& profile, const std::string& parallel) {
     return scenarios::read_scenario(

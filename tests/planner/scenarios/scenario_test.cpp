@@ -1,6 +1,7 @@
 // Scenarios: reading, defaults, every error message verbatim, and the order of results.
 
 #include "planner/scenarios/scenario.hpp"
+#include "planner/advise/what_if.hpp"
 #include "planner/cost/collectives.hpp"
 #include "tests/support/listed.hpp"
 
@@ -677,6 +678,32 @@ TEST_CASE("scenario: a schedule that holds more than the cap is warned of") {
   const std::int64_t peak = warned(1).first;
   CHECK(warned(peak - 1).second);
   CHECK_FALSE(warned(peak).second);
+}
+
+TEST_CASE(
+    "scenario: with a spread of workers the slowest of them is expected to be slower the more there are") {
+  const auto iteration_us = [](const std::string& more, std::int64_t workers) {
+    return run(read(fmt::format(R"({{"workers": {}, "schedules": ["wfbp"]{}}})", workers, more)))
+        .entries.front()
+        .metrics.iteration_us;
+  };
+  const std::string spread = R"(, "worker_spread": 0.02)";
+  const auto check = [&](std::int64_t workers, double largest) {
+    const std::string straggler =
+        fmt::format(R"(, "stragglers": [{{"worker": 0, "slowdown": {}}}])", 1 + 0.02 * largest);
+    CHECK(iteration_us(spread, workers) == doctest::Approx(iteration_us(straggler, workers)).epsilon(1e-4));
+  };
+  check(1, 0);
+  check(2, 0.56419);
+  check(100, 2.50759);
+  const Scenario two = read(R"({"workers": 2, "schedules": ["wfbp"], "worker_spread": 0.02})");
+  const planner::Change faster = planner::read_change("no-stragglers", two.profile);
+  CHECK(run(two, {.changes = {faster}}).entries.front().what_if.front().metrics.iteration_us ==
+        iteration_us("", 2));
+  check_all(
+      {{R"({"worker_spread": 0.02, "stragglers": []})",
+        "s.json: /worker_spread: expected either stragglers or worker_spread, got both"},
+       {R"({"worker_spread": 0.5})", "s.json: /worker_spread: expected a number from 0 to 0.3, got 0.5"}});
 }
 
 TEST_CASE(
