@@ -111,6 +111,13 @@ double sent_per_byte(std::int64_t workers, const Algorithm& algorithm) {
 /// Reduce-scatter and all-gather split the startup and beta of an all-reduce equally.
 double share_of(CollectiveKind kind) { return kind == CollectiveKind::all_reduce ? 1 : 0.5; }
 
+/// The largest size in any curve of the network. Derived curves may have points beyond it.
+double max_measured_bytes(const Network& network) {
+  double out = 0;
+  for (const core::Measured& each : network.measured) out = std::max(out, each.curve.measured_up_to_bytes());
+  return out;
+}
+
 /// The bound at the line rate on costs that are not below it on purpose: a bandwidth_factor is.
 std::optional<double> bound_of(const Network& network, std::int64_t workers, const Algorithm& algorithm,
                                CollectiveKind kind) {
@@ -200,7 +207,8 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
 
   const CollectiveCost as_given = cost_of(*network_, workers_, algorithm_, kind, false);
   const double largest = *std::max_element(sizes.begin(), sizes.end());
-  const double measured = as_given.curve.measured_up_to_bytes();
+  double measured = as_given.curve.measured_up_to_bytes();
+  if (cost.is_measured) measured = std::min(measured, max_measured_bytes(*network_));
   if (largest > measured)
     out.push_back(
         {.subject = "extrapolation: " + on_any(),

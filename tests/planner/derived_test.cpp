@@ -430,9 +430,9 @@ TEST_CASE("derived: nodes over ports: startups of all hops, then whichever of no
   // 4 workers are 2 nodes. Trees: a level up and down, each of two hops; 2 x 1/2 of M / 2 over 0.7 of the
   // port
   CHECK(us(network, 4, kAllReduce, 1e6) == Approx(20 + startup + 0.5e6 * port / 0.7));
-  // the node takes longer: 2 x 3/4 of the message pass a worker instead of 2 x 1/2. A ring has 2 hops between
-  // nodes and 4 inside, of which 2 are in the node's curve; the others take 4 us each
-  CHECK(us(network, 4, kAllReduce, 1000) == Approx(2 * 5 + 2 * 4 + 1.5 * 10));
+  // A ring has 2 hops between nodes and 4 inside, of which 2 are in the node's curve; the others take 4 us
+  // each.
+  CHECK(us(network, 4, kAllReduce, 1000) == Approx(10 + 8 + startup + 0.75e3 * port));
   // 6 workers of 3 nodes: 2 x 2 hops between and 2 x 2 more inside; 2 x 5/6 of M / 2 over the port
   CHECK(us(network, 6, kAllReduce, 1e6) == Approx(20 + 16 + startup + 2 * 5.0 / 6 / 2 * 1e6 * port));
   CHECK(us(network, 4, kReduceScatter, 1e6) ==
@@ -441,6 +441,10 @@ TEST_CASE("derived: nodes over ports: startups of all hops, then whichever of no
   CHECK(derived_cost(network, 4, {}, kAllReduce)->high_factor == Approx(2));
   CHECK(us(network, 4, kAllReduce, 1e6, {.name = "two_level"}) == Approx(10 + 1000 + 0.5e6 * port));
   CHECK(us(network, 2, kAllReduce, 1e6) == 1000);
+  // With ten times the rate the node takes longer: 2 x 3/4 of the message pass a worker instead of 2 x 1/2.
+  Network fast = measured_on({{2, {{1000, 10}, {1e6, 1000}}}});
+  join_nodes(fast, 2, {.alpha_us = 5, .beta_us_per_byte = 0.0008}, false);
+  CHECK(us(fast, 4, kAllReduce, 1e6) == Approx(10 + 8 + 1.5 * 1000));
   Network shared = measured_on({{2, {{1000, 10}, {1e6, 1000}}}});
   join_nodes(shared, 2, {.alpha_us = 5, .beta_us_per_byte = 0.008}, true);
   CHECK(us(shared, 4, kAllReduce, 1e6) == Approx(20 + startup + 1e6 * port / 0.7));

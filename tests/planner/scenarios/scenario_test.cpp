@@ -225,7 +225,7 @@ TEST_CASE("scenario: a wrong value is refused with its place") {
        "s.json: /worker: expected a key among format, version, name, profile, network, workers, schedules, "
        "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
        "topology, channels, input, update, job, "
-       "sweep, between, data_types, memory, parallel, recompute, got "
+       "sweep, between, data_types, memory, parallel, recompute, worker_spread, got "
        "'worker', did "
        "you mean 'workers'?"},
       {R"({"profile": null})", "s.json: /profile: expected a value, got nothing"},
