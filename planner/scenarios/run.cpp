@@ -165,7 +165,7 @@ Entry entry_of(const Schedule& schedule, const planner::Metrics& metrics) {
 
 /// The work of a sample of a divided run: its parts are lowered and simulated.
 double work_of(const planner::ParallelRun& run) {
-  constexpr double kTask = 1000;
+  constexpr double kTask = 150;
   return kTask * static_cast<double>(run.graph.tasks.size());
 }
 
