@@ -276,10 +276,10 @@ double least_exposed_us(const CommunicationPlan& plan, const Payload& all, doubl
     return out;
   };
   const CollectiveKind first = plan.program.ops.front().kind;
-  if (first == CollectiveKind::all_reduce)
+  if (plan.program.has_all_reduces_alone())
     return std::max(0.0, least(CollectiveKind::all_reduce) - forward_us - backward_us);
-  const double reducing =
-      (plan.program.reduces_each_batch ? micro_batches : 1) * least(CollectiveKind::reduce_scatter);
+  const double reducing = (plan.program.reduces_each_batch ? micro_batches : 1) *
+                          least(first == CollectiveKind::all_reduce ? first : CollectiveKind::reduce_scatter);
   const double gathering = least(CollectiveKind::all_gather);
   if (first == CollectiveKind::all_gather)
     return std::max(0.0, reducing + gathering - forward_us - backward_us);
@@ -311,7 +311,7 @@ std::vector<Compressor> candidates(const Setting& setting, const Schedule& sched
   if (setting.costs.workers() == 1) return {};
   if (!schedule.pipeline->takes_compression || has_types_of_its_own(setting, schedule)) return {};
   const Program program = schedule.pipeline->program(1, schedule.options);
-  const bool halves = program.ops.front().kind != core::CollectiveKind::all_reduce;
+  const bool halves = !program.has_all_reduces_alone();
   const bool wide = setting.workload.profile->dtype == core::Dtype::float32;
   std::vector<Compressor> out;
   for (const BuiltInCompressor& known : built_in_compressors()) {

@@ -61,6 +61,9 @@ std::unique_ptr<IterationModel> make_model(const IterationSpec& spec) {
   if (is_reduced_once && is({reduced}, Update::at_once)) return channel_model(spec, false);
   if (is_reduced_once && is({reduced_later}, Update::at_once)) return channel_model(spec, true);
   if (is({scattered, gathered}, Update::at_once)) return two_phase_model(spec, false);
+  const Op summed = {CollectiveKind::all_reduce, 0, Issue::gradients, Delivers::nothing};
+  if (is({summed, gathered}, Update::at_once)) return two_phase_model(spec, false, summed.kind);
+  if (is({summed, gathered_later}, Update::by_group)) return two_phase_model(spec, true, summed.kind);
   if (is({scattered, gathered_later}, Update::by_group))
     return is_waiting ? waiting_gathers_model(spec) : two_phase_model(spec, true);
   return simulated_model(spec, std::make_unique<ComputeBound>(spec));

@@ -18,9 +18,11 @@ std::unique_ptr<IterationModel> make_model(const IterationSpec& spec);
 /// except for slow-down combined with decoding.
 std::unique_ptr<IterationModel> channel_model(const IterationSpec& spec, bool after_backward);
 
-/// Reduce-scatters during backward; all-gathers during the next forward pass or, without `overlap_gather`,
-/// before it. Exact except for slow-down with overlapped gathers or with decoding.
-std::unique_ptr<IterationModel> two_phase_model(const IterationSpec& spec, bool overlap_gather);
+/// Reduce-scatters, or all-reduces, during backward; all-gathers during the next forward pass or, without
+/// `overlap_gather`, before it. Exact except for slow-down with overlapped gathers or with decoding.
+std::unique_ptr<IterationModel> two_phase_model(
+    const IterationSpec& spec, bool overlap_gather,
+    core::CollectiveKind reduced = core::CollectiveKind::reduce_scatter);
 
 /// Two phases with all-gathers that wait for forward. Exact where one is issued ahead, nothing is coded and
 /// nothing slows down; otherwise simulated, and the bound is that of gathers that do not wait.

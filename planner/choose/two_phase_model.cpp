@@ -1,7 +1,8 @@
-// The model of pipelines that split an all-reduce (dear, zero): reduce-scatters during backward; all-gathers
-// in forward order during the next forward pass, or before it. The state holds the end of the reduce-scatters
-// and the time from the first all-gather of the grouped gradients to the end of the forward pass (or of
-// gathering and decoding); with coding, also the delay of backward by encoding and the total decoding time.
+// The model of pipelines that split an all-reduce (dear, zero): reduce-scatters, or all-reduces, during
+// backward; all-gathers in forward order during the next forward pass, or before it. The state holds the end
+// of the reduce-scatters and the time from the first all-gather of the grouped gradients to the end of the
+// forward pass (or of gathering and decoding); with coding, also the delay of backward by encoding and the
+// total decoding time.
 
 #include <optional>
 
@@ -30,10 +31,11 @@ class TwoPhaseProblem {
   using State = ParetoState<kStates>;
   using Step = TwoPhaseStep;
 
-  TwoPhaseProblem(const IterationSpec& spec, bool overlap_gather)
+  TwoPhaseProblem(const IterationSpec& spec, bool overlap_gather, CollectiveKind reduced)
       : spec_(spec),
         overlap_gather_(overlap_gather),
-        scatter_(spec, CollectiveKind::reduce_scatter, false),
+        reduced_(reduced),
+        scatter_(spec, reduced, false),
         compute_(overlap_gather ? forward_and_updates(spec)
                                 : std::vector<Time>(spec.workload.gradients.size() + 1)) {}
 
@@ -57,7 +59,7 @@ class TwoPhaseProblem {
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time tick = {}) const {
     const TransferCost& cost = spec_.transfers[transfer];
     const Payload payload = payload_between(spec_.workload, begin, end);
-    const GroupCost scattered = cost.cost(CollectiveKind::reduce_scatter, payload);
+    const GroupCost scattered = cost.cost(reduced_, payload);
     return {.end = end,
             .tick = tick,
             .encode = scattered.encode,
@@ -161,6 +163,7 @@ class TwoPhaseProblem {
 
   const IterationSpec& spec_;
   bool overlap_gather_;
+  CollectiveKind reduced_;
   Channel scatter_;
   std::vector<Time> compute_;        // forward_and_updates()
   std::vector<Time> min_gathering_;  // by cut: from there on
@@ -168,25 +171,28 @@ class TwoPhaseProblem {
   std::vector<Time> min_decoding_;   // by cut: from there on
 };
 
-std::unique_ptr<IterationModel> unslowed(const IterationSpec& spec, bool overlap_gather) {
+std::unique_ptr<IterationModel> unslowed(const IterationSpec& spec, bool overlap_gather,
+                                         CollectiveKind reduced) {
   if (any_encodes(spec) || any_decodes(spec))
-    return std::make_unique<ParetoModel<TwoPhaseProblem<true>>>(spec, overlap_gather);
-  return std::make_unique<ParetoModel<TwoPhaseProblem<false>>>(spec, overlap_gather);
+    return std::make_unique<ParetoModel<TwoPhaseProblem<true>>>(spec, overlap_gather, reduced);
+  return std::make_unique<ParetoModel<TwoPhaseProblem<false>>>(spec, overlap_gather, reduced);
 }
 
 }  // namespace
 
-std::unique_ptr<IterationModel> two_phase_model(const IterationSpec& spec, bool overlap_gather) {
-  if (!spec.slows()) return unslowed(spec, overlap_gather);
-  if (overlap_gather || any_decodes(spec) || spec.waited_batches > 0)
-    return simulated_model(spec, unslowed(spec, overlap_gather));
+std::unique_ptr<IterationModel> two_phase_model(const IterationSpec& spec, bool overlap_gather,
+                                                CollectiveKind reduced) {
+  if (!spec.slows()) return unslowed(spec, overlap_gather, reduced);
+  if (overlap_gather || any_decodes(spec) || spec.waited_batches > 0 || reduced == CollectiveKind::all_reduce)
+    return simulated_model(spec, unslowed(spec, overlap_gather, reduced));
   return slowed_model(spec, false, true);
 }
 
 std::unique_ptr<IterationModel> waiting_gathers_model(const IterationSpec& spec) {
   const bool is_exact =
       spec.program(1).prefetch == 1U && !spec.slows() && !any_encodes(spec) && !any_decodes(spec);
-  return is_exact ? one_gather_ahead_model(spec) : simulated_model(spec, unslowed(spec, true));
+  return is_exact ? one_gather_ahead_model(spec)
+                  : simulated_model(spec, unslowed(spec, true, CollectiveKind::reduce_scatter));
 }
 
 }  // namespace planner

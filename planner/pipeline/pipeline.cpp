@@ -37,6 +37,7 @@ PipelineOptions for_model(PipelineOptions options, const Workload& workload) {
 void write_options(const PipelineOptions& options, nlohmann::ordered_json& out) {
   const PipelineOptions usual;
   if (options.overlap_gather != usual.overlap_gather) out["overlap_gather"] = options.overlap_gather;
+  if (options.all_reduces) out["all_reduce_gradients"] = true;
   if (options.stage != usual.stage) out["stage"] = options.stage;
   if (options.prefetch) out["prefetch"] = *options.prefetch;
   if (options.reshard_after_forward) out["reshard_after_forward"] = *options.reshard_after_forward;

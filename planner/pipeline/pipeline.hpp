@@ -114,6 +114,10 @@ struct Program {
       default: return reduces_each_batch ? micro_batches : 1;
     }
   }
+  /// Whether gradients are summed by all-reduces and nothing else is sent.
+  bool has_all_reduces_alone() const {
+    return std::ranges::all_of(ops, [](const Op& op) { return op.kind == core::CollectiveKind::all_reduce; });
+  }
   /// Whether a second channel carries collectives between shard groups.
   bool has_channel_between() const {
     return std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.issue == Issue::scattered; });
@@ -129,6 +133,7 @@ constexpr std::string_view kNode = "node";
 /// A pipeline's own keys in a schedule.
 struct PipelineOptions {
   bool overlap_gather = true;  ///< zero: gather the parameters during the next forward pass
+  bool all_reduces = false;    ///< zero: sum whole gradients on each worker, which then updates its share
   /// zero: with 2, gradients are dropped but for the worker's share, so that each micro-batch reduces its own
   std::int64_t stage = 1;
   /// dear: all-gathers issued beyond those waited for; sharded: groups gathered ahead. If absent: unlimited

@@ -567,7 +567,7 @@ std::string lower_bound_label(const planner::PlanFile& plan) {
 std::string plan_table(const planner::PlanFile& plan) {
   const bool is_predicted = plan.iteration_us > 0 || !plan.compared_with.empty();
   const planner::Program program = planner::pipeline(plan.pipeline).program(1, plan.options);
-  const bool is_all_reduced = program.ops.front().kind == core::CollectiveKind::all_reduce;
+  const bool is_all_reduced = program.has_all_reduces_alone();
   std::string out = fmt::format(
       "{} on {}, pipeline {}, {} {}{}: {}{}\n\n", core::one_line(plan.model),
       core::counted(plan.workers, "worker"), pipeline_words(plan), plan.all_reduce.name,

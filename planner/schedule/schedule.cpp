@@ -48,11 +48,11 @@ constexpr auto kPresets = std::to_array<Preset>({
     {"hsdp", "PyTorch FSDP2 on two dimensions: as fsdp2 inside a node, gradients summed over the nodes",
      R"({"pipeline": "sharded", "fusion": "blocks", "scatters_in_flight": 1, "shard_level": "node", "pad_tensors": true, "gather_early": true, "keep_tied": true})",
      false, false, true},
-    {"zero1", "DeepSpeed ZeRO-1: buckets of 1 GB, parameters gathered after the update",
-     R"({"pipeline": "zero", "overlap_gather": false, "fusion": {"kind": "threshold", "cap_bytes": 1000000000}})",
+    {"zero1", "DeepSpeed ZeRO-1: all-reduces of up to 1 GB, parameters gathered after the update",
+     R"({"pipeline": "zero", "overlap_gather": false, "all_reduce_gradients": true, "fusion": {"kind": "threshold", "cap_bytes": 1000000000}})",
      false, false, true},
     {"zero2", "DeepSpeed ZeRO-2: as zero1, without whole gradients",
-     R"({"pipeline": "zero", "overlap_gather": false, "stage": 2, "fusion": {"kind": "threshold", "cap_bytes": 1000000000}})",
+     R"({"pipeline": "zero", "overlap_gather": false, "all_reduce_gradients": true, "stage": 2, "fusion": {"kind": "threshold", "cap_bytes": 1000000000}})",
      false, false, true},
     {"zero3", "DeepSpeed ZeRO-3: each layer's parameters gathered before forward and again before backward",
      R"({"pipeline": "sharded", "reshard_after_forward": true, "fusion": {"kind": "layers", "count": 1}})",
@@ -162,10 +162,11 @@ void check_carrier(const Schedule& schedule, const Compressor& compressor, const
   if (compressor.is_none()) return;
   if (!schedule.pipeline->takes_compression)
     field.expected(fmt::format("no compressor, as pipeline {} takes none", schedule.pipeline->name));
+  if (schedule.options.all_reduces) field.expected("no compressor with all_reduce_gradients");
   const bool is_one_sum = !compressor.between_nodes && !compressor.low_rank;
   if (compressor.collective == core::CollectiveKind::all_reduce && is_one_sum) return;
   const Program program = schedule.pipeline->program(1, schedule.options);
-  if (program.ops.front().kind == core::CollectiveKind::all_reduce) return;
+  if (program.has_all_reduces_alone()) return;
   if (compressor.between_nodes)
     field.expected(
         fmt::format("a compressor for all workers, as pipeline {} needs", schedule.pipeline->name));

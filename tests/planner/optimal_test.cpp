@@ -128,6 +128,13 @@ TEST_CASE(
       const Schedule schedule = schedule_of(json);
       CHECK(simulated(scene, schedule) == best_simulated(scene, schedule));
     }
+    for (const char* more : {"", R"(, "overlap_gather": false)"}) {
+      const Schedule schedule = schedule_of(fmt::format(
+          R"({{"pipeline": "zero", "all_reduce_gradients": true, "fusion": "optimal"{}}})", more));
+      CHECK((scene.setting.conditions.overlap.slows() ||
+             scene.run(schedule).proof.value().optimality_gap == sim::Time::zero()));
+      CHECK(simulated(scene, schedule) == best_simulated(scene, schedule));
+    }
   }
 }
 

@@ -115,6 +115,14 @@ TEST_CASE("zero: gathers under the next forward pass as dear does, or before it"
          "S1 9-14, S2 14-17, G2 17-20, G1 20-25, S1 34-39, S2 39-42, G2 42-45, G1 45-50", 25});
 }
 
+// compute: F1 F2  B2     B1                                F1' F2' ...
+// channel:           [     A1     ][   A2   ][ G2 ][  G1  ]
+TEST_CASE("zero: with all_reduce_gradients whole sums travel, and the parameters all the same") {
+  check(R"({"pipeline": "zero", "overlap_gather": false, "all_reduce_gradients": true})", two_iterations,
+        {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 33-35, F2 35-38, B2 38-42, B1 42-47",
+         "A1 9-19, A2 19-25, G2 25-28, G1 28-33, A1 42-52, A2 52-58, G2 58-61, G1 61-66", 33});
+}
+
 TEST_CASE("pipelines: the tensors of a layer are ready together, or each when its part of backward ends") {
   const core::Profile parts = profile_of({{2, 5, {10, 20}, {2, 3}}});
   check(R"("wfbp")", {.iterations = 1}, {"F1 0-2, B1.b 2-5, B1.a 5-7", "A1 5-15, A2 15-21", 21}, 2, parts);

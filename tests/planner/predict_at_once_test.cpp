@@ -73,6 +73,8 @@ std::string random_schedule(Random& random) {
   if (random.one_in(3))
     keys += fmt::format(R"(, "compression": {})",
                         support::random_compressor(random, in_halves ? "all_reduce" : "all_gather"));
+  else if (std::string(pipeline) == "zero" && random.one_in(3))
+    keys += R"(, "all_reduce_gradients": true)";
   return fmt::format(R"({{"pipeline": "{}", "fusion": {}{}}})", pipeline, fusion, keys);
 }
 

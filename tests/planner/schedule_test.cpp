@@ -243,6 +243,8 @@ TEST_CASE("schedule: what halves of an all-reduce cannot carry is refused, by it
        "/compression: " + message("zero", R"("random-k")")},
       {R"({"pipeline": "zero", "overlap_gather": false, "compression": {"name": "x", "ratio": 0.1}})",
        "/compression: " + message("zero", "an object with 2 keys")},
+      {R"({"pipeline": "zero", "all_reduce_gradients": true, "compression": "fp16"})",
+       R"(/compression: expected no compressor with all_reduce_gradients, got "fp16")"},
       {R"({"name": "cupcake", "pipeline": "zero", "compression": "dgc"})",
        "/compression: " + message("zero", R"("dgc")")},
   };
@@ -302,7 +304,8 @@ TEST_CASE("schedule: what is not a schedule is refused, with the nearest name") 
       {R"({"pipeline": "zero", "overlap_gather": 1})",
        "s.json: /overlap_gather: expected true or false, got 1"},
       {R"({"pipeline": "zero", "overlap": false})",
-       "s.json: /overlap: expected a key among " + keys + ", overlap_gather, stage, got 'overlap'"},
+       "s.json: /overlap: expected a key among " + keys +
+           ", overlap_gather, stage, all_reduce_gradients, got 'overlap'"},
       {R"({"compression": "zip"})", "s.json: /compression: expected one of none, " +
                                         support::listed(planner::built_in_compressors()) + R"(, got "zip")"},
       {R"({"compression": {"name": "x", "ratio": 0.5, "encode": {"start_us": 1}}})",

@@ -340,7 +340,8 @@ TEST_CASE("sharded: its own keys, and what it does not take") {
   CHECK(kept.options ==
         PipelineOptions{.kept_groups = 2, .backward_prefetch = 3});  // instead of the preset's
   CHECK(preset_schedule("zero3").options == PipelineOptions{.reshard_after_forward = true});
-  CHECK(preset_schedule("zero2").options == PipelineOptions{.overlap_gather = false, .stage = 2});
+  CHECK(preset_schedule("zero2").options ==
+        PipelineOptions{.overlap_gather = false, .all_reduces = true, .stage = 2});
   struct Case {
     std::string text;
     std::string message;

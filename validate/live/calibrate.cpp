@@ -50,10 +50,11 @@ Needs needs_of(const std::vector<RunSpec>& all) {
   Needs out;
   for (const RunSpec& spec : all) {
     const auto program = spec.schedule.pipeline->program(1, spec.schedule.options);
-    const bool halves = program.ops.front().kind != CollectiveKind::all_reduce;
+    const bool halves = !program.has_all_reduces_alone();
+    const bool wholes = program.ops.front().kind == CollectiveKind::all_reduce;
     out.halves = out.halves || halves;
     for (const planner::Transfer& transfer : transfers_of(spec)) {
-      if (!halves) add_once(out.all_reduces, transfer.all_reduce.name);
+      if (wholes) add_once(out.all_reduces, transfer.all_reduce.name);
       if (transfer.compressor.is_none()) continue;
       add_once(out.compressors, {.compressor = transfer.compressor, .error_feedback = spec.error_feedback});
       out.levels = out.levels || needs_nodes(transfer.compressor);

@@ -46,7 +46,7 @@ void check_runnable(const RunSpec& spec) {
   if (program.reduces_each_batch && conditions.accumulation_steps > 1)
     refuse("gradients that are reduced in the last micro-batch", "stage 2, which reduces them in each");
   if (program.has_channel_between()) refuse("one shard group, as a worker has one channel", "several");
-  if (program.ops.front().kind != core::CollectiveKind::all_reduce && all_reduce.name != "ring")
+  if (!program.has_all_reduces_alone() && all_reduce.name != "ring")
     refuse("ring for a pipeline of halves", all_reduce.name);
 }
 
