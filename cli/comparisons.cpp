@@ -115,7 +115,27 @@ kineto::Imported imported_with_waiting(const ranks::Report& report, const ranks:
   return out;
 }
 
-Inputs inputs_of(const ranks::Report& report, const CompareOptions& options,
+/// Throws InputError if a plan sends all-reduces and the traces have none, from which nothing else is
+/// derived.
+void check_all_reduces(const planner::PlanFile& plan, const core::Network& network,
+                       const std::string& trace) {
+  std::string known;
+  for (const core::Measured& each : network.measured) {
+    if (each.collective == core::CollectiveKind::all_reduce) return;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", core::name(each.collective));
+  }
+  const planner::Program program = planner::pipeline(plan.pipeline).program(1, plan.options);
+  if (std::ranges::none_of(program.ops,
+                           [](const planner::Op& op) { return op.kind == core::CollectiveKind::all_reduce; }))
+    return;
+  throw core::InputError(
+      fmt::format("{}: /: expected all-reduces, which a plan with the pipeline {} sends, got {} alone, as of "
+                  "FSDP or ZeRO; compare a plan with their pipeline, or give a network that has all-reduces "
+                  "(--network)",
+                  core::one_line(trace), plan.pipeline, known));
+}
+
+Inputs inputs_of(const ranks::Report& report, const planner::PlanFile& plan, const CompareOptions& options,
                  std::vector<std::string>& warnings) {
   Inputs out;
   if (!options.profile.empty()) out.profile = path_or_name_json(options.profile);
@@ -129,13 +149,14 @@ Inputs inputs_of(const ranks::Report& report, const CompareOptions& options,
     warnings.emplace_back("the prediction uses the profile of the trace itself; --profile names another");
   }
   if (!out.network.empty()) return out;
-  out.network = core::network_text(measured_network(report, trace, options, warnings));
+  const core::Network network = measured_network(report, trace, options, warnings);
+  check_all_reduces(plan, network, trace.path);
+  out.network = core::network_text(network);
   return out;
 }
 
-scenarios::Scenario scenario_of_plan(const core::Field& field, const Inputs& inputs,
-                                     const CompareOptions& options) {
-  const planner::PlanFile plan = planner::read_plan_file(field);
+scenarios::Scenario scenario_of_plan(const core::Field& field, const planner::PlanFile& plan,
+                                     const Inputs& inputs, const CompareOptions& options) {
   const std::string text = fmt::format(
       R"({{"format": "fusewise.scenario", "version": 1, "name": {}, "profile": {}, "network": {}, "workers": {}}})",
       core::json_string(file_name(options.plan)), inputs.profile, inputs.network, plan.workers);
@@ -161,9 +182,10 @@ compared::Iteration predicted(const ranks::Report& report, const CompareOptions&
   const core::Field field = core::Field::load(options.plan);
   constexpr std::string_view kFormats[] = {"fusewise.plan", "fusewise.scenario"};
   const bool is_plan = format_of(field, kFormats) == "fusewise.plan";
-  const Inputs inputs = is_plan ? inputs_of(report, options, warnings) : Inputs();
+  const planner::PlanFile plan = is_plan ? planner::read_plan_file(field) : planner::PlanFile();
+  const Inputs inputs = is_plan ? inputs_of(report, plan, options, warnings) : Inputs();
   const scenarios::Scenario scenario =
-      is_plan ? scenario_of_plan(field, inputs, options) : scenarios::read_scenario(field);
+      is_plan ? scenario_of_plan(field, plan, inputs, options) : scenarios::read_scenario(field);
   const std::int64_t workers = options.workers > 0 ? options.workers : scenario.workers.front();
   compared::Iteration out =
       compared::predicted(scenario, schedule_of(scenario, options.schedule), workers, inputs.exchange_us);

@@ -468,14 +468,7 @@ void check_whole_step(const Trace& trace, const Calls& calls) {
 Trace trace_with_kernels(const std::string& path, const traces::ImportOptions& options) {
   Trace trace = read_trace(path);
   if (trace.world_size == 0) trace.world_size = options.workers;
-  if (trace.kernels.empty() && trace.is_cut_off)
-    refuse(trace, "kernels of a GPU", fmt::format("a file that is cut off after {} events", trace.events));
-  if (trace.kernels.empty())
-    refuse(trace, "kernels of a GPU",
-           fmt::format(
-               "none in {} events; a job on a GPU needs torch.profiler.ProfilerActivity.CUDA, and one on "
-               "CPUs a trace with operators (docs/traces.md)",
-               trace.events));
+  check_has_kernels(trace);
   return trace;
 }
 

@@ -390,6 +390,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   void keep() {
     ++trace_->events;
     if (event_.phase != "X") return;
+    if (event_.category.empty() && event_.pid == "CPU functions") trace_->is_of_autograd = true;
     const std::optional<RangeKind> kind = range_kind(event_);
     const bool launch = is_launch(event_.category);
     const bool kernel = is_kernel(event_.category);
@@ -516,7 +517,34 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   bool found_events_ = false;
 };
 
+/// What a trace without kernels is.
+std::string without_kernels(const Trace& trace) {
+  if (trace.is_cut_off) return fmt::format("a file that is cut off after {} events", trace.events);
+  if (trace.events == 0)
+    return "an empty trace, exported before anything was recorded: call step() of torch.profiler.profile in "
+           "every iteration, as often as its schedule waits, warms up and is active, and export then";
+  if (trace.is_of_autograd)
+    return "a trace of torch.autograd.profiler without Kineto, which holds neither kernels nor what connects "
+           "forward and backward; record it with torch.profiler.profile, or with fusewise.torch, which "
+           "profiles jobs of builds without Kineto (docs/pytorch.md)";
+  if (!trace.launches.empty() && trace.lost.empty())
+    return fmt::format(
+        "none beside {} launches: the profiler was told nothing of the GPU, as where another one uses it or "
+        "the driver allows that to administrators alone",
+        trace.launches.size());
+  return fmt::format(
+      "none in {} events; a job on a GPU needs torch.profiler.ProfilerActivity.CUDA, and one on CPUs a trace "
+      "with operators (docs/traces.md)",
+      trace.events);
+}
+
 }  // namespace
+
+void check_has_kernels(const Trace& trace) {
+  if (trace.kernels.empty())
+    throw InputError(fmt::format("{}: /: expected kernels of a GPU, got {}", core::one_line(trace.path),
+                                 without_kernels(trace)));
+}
 
 Trace read_trace(const std::string& path) {
   Trace trace;

@@ -13,4 +13,7 @@ namespace kineto {
 /// FILE:LINE:COLUMN if it is not JSON.
 Trace read_trace(const std::string& path);
 
+/// Throws InputError for a trace without kernels, and says what it is and what to record instead.
+void check_has_kernels(const Trace& trace);
+
 }  // namespace kineto

@@ -116,6 +116,7 @@ struct Trace {
   bool has_graphs = false;         ///< a CUDA graph was launched
   bool several_processes = false;  ///< more than one launched kernels, as if ranks were joined in one file
   bool is_cut_off = false;         ///< the file ends amid its events
+  bool is_of_autograd = false;     ///< written by torch.autograd.profiler without Kineto
   std::int64_t events = 0;         ///< number of events in the file
 };
 

@@ -55,6 +55,7 @@ std::vector<Launched> beginnings(const Trace& trace, const Calls& calls) {
 RankTrace read_kineto(const std::string& path, std::string_view step,
                       const std::vector<std::int64_t>& parameters) {
   Trace trace = kineto::read_trace(path);
+  check_has_kernels(trace);
   Calls calls = kineto::find_calls(trace, step);
   const bool assumes_sizes = kineto::add_bucket_sizes_if_known(trace, calls, parameters);
   RankTrace out = {.path = path,

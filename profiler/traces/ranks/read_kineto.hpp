@@ -12,7 +12,7 @@
 namespace ranks {
 
 /// `step` is the prefix of the annotations that mark iterations. Throws InputError for a file that is no
-/// trace. A trace without kernels of a GPU has neither exchanges nor compute.
+/// trace, or holds no kernels.
 RankTrace read_kineto(const std::string& path, std::string_view step,
                       const std::vector<std::int64_t>& parameters = {});
 

@@ -419,8 +419,7 @@ TEST_CASE("kineto: what is much larger than its file is refused with a line") {
   refused(packed(folder, "[\n\"@\"]", 17 * kMebi),
           ":2: expected a text, a number or blanks of at most 16 MiB, got more");
   CHECK_THROWS_WITH_AS(import_trace(packed(folder, "[@]", 15 * kMebi), {}),
-                       doctest::Contains("expected kernels of a GPU, got none in 0 events"),
-                       core::InputError);
+                       doctest::Contains("expected kernels of a GPU, got an empty trace"), core::InputError);
 }
 
 TEST_CASE("kineto: what no trace is compressed to is refused, whatever it holds" *
@@ -512,8 +511,25 @@ TEST_CASE("kineto: what is no trace, or holds too little, is refused with its pl
         "t.json:2:13: expected JSON, got '\"X\", o'");
   CHECK(refusal(whole + whole).find("expected JSON, got") != std::string::npos);
   CHECK(refusal("{}") == "t.json: /: expected an array of events or an object with traceEvents, got neither");
-  CHECK(refusal("[]") ==
-        "t.json: /: expected kernels of a GPU, got none in 0 events; a job on a GPU needs "
+  const std::string empty =
+      "t.json: /: expected kernels of a GPU, got an empty trace, exported before anything was recorded: call "
+      "step() of torch.profiler.profile in every iteration, as often as its schedule waits, warms up and is "
+      "active, and export then";
+  CHECK(refusal("[]") == empty);
+  CHECK(refusal("{\"traceEvents\": []}") == empty);
+  CHECK(
+      refusal(R"([{"name": "aten::linear", "ph": "X", "ts": 1, "dur": 2, "tid": 1, "pid": "CPU functions",
+                    "args": {}}])") ==
+      "t.json: /: expected kernels of a GPU, got a trace of torch.autograd.profiler without Kineto, which "
+      "holds neither kernels nor what connects forward and backward; record it with torch.profiler.profile, "
+      "or with fusewise.torch, which profiles jobs of builds without Kineto (docs/pytorch.md)");
+  CHECK(
+      refusal(R"([{"name": "cudaLaunchKernel", "cat": "cuda_runtime", "ph": "X", "ts": 1, "dur": 2, "tid": 1,
+                    "pid": 1, "args": {"correlation": 5}}])") ==
+      "t.json: /: expected kernels of a GPU, got none beside 1 launches: the profiler was told nothing of "
+      "the GPU, as where another one uses it or the driver allows that to administrators alone");
+  CHECK(refusal(R"([{"name": "aten::cudnn_convolution", "cat": "cpu_op", "ph": "X", "ts": 1, "dur": 2}])") ==
+        "t.json: /: expected kernels of a GPU, got none in 1 events; a job on a GPU needs "
         "torch.profiler.ProfilerActivity.CUDA, and one on CPUs a trace with operators (docs/traces.md)");
   const std::string longest =
       "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 0, \"dur\": 1.5e15}";
