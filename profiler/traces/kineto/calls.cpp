@@ -12,6 +12,7 @@
 #include "core/errors.hpp"
 #include "core/printable.hpp"
 #include "profiler/traces/kineto/exchanges.hpp"
+#include "profiler/traces/kineto/joined_updates.hpp"
 #include "profiler/traces/kineto/marked_steps.hpp"
 #include "profiler/traces/kineto/queued_exchanges.hpp"
 
@@ -218,7 +219,10 @@ class Search {
                               .last_label = std::string(text(range.name).substr(step_.size()))});
     out_.has_steps = !out_.steps.empty();
     if (!out_.has_steps && !step_.empty() && step_ != kProfilerStep) refuse_step();
-    out_.steps = out_.has_steps ? joined_steps(*trace_, std::move(out_.steps)) : unmarked_steps(*trace_);
+    if (out_.has_steps)
+      out_.steps = joined_steps(*trace_, std::move(out_.steps));
+    else
+      join_updates(joined_updates(*trace_, unmarked_steps(*trace_)));
     describe_steps(*trace_, out_.steps);
     last_gradient_ns_.assign(out_.steps.size(), INT64_MAX);
     for (const Range& range : trace_->ranges)
@@ -227,6 +231,12 @@ class Search {
           std::int64_t& last = last_gradient_ns_[index(step)];
           last = last == INT64_MAX ? range.end_ns : std::max(last, range.end_ns);
         }
+  }
+
+  void join_updates(JoinedUpdates joined) {
+    out_.steps = std::move(joined.steps);
+    out_.updates = joined.updates;
+    out_.has_ambiguous_updates = joined.is_ambiguous;
   }
 
   /// The user named ranges that the trace does not hold.

@@ -64,8 +64,10 @@ struct Work {
 struct Calls {
   std::vector<Step> steps;
   bool has_steps = false;   ///< marked steps; otherwise they were found by the update, or the trace is one
-  std::vector<Call> calls;  ///< sorted by time
-  std::vector<Work> work;   ///< of each kernel
+  std::size_t updates = 1;  ///< of a step that was found by them, see joined_updates()
+  bool has_ambiguous_updates = false;  ///< likewise
+  std::vector<Call> calls;             ///< sorted by time
+  std::vector<Work> work;              ///< of each kernel
   std::vector<ProcessGroup> groups;
   std::optional<std::uint32_t> gradient_group;  ///< see find_uses()
   Spans waits;                                  ///< the device waited for the host, see split_device_time()

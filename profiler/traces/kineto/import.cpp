@@ -388,9 +388,11 @@ std::string steps_text(const Calls& calls, const UsedSteps& used) {
                         used.steps.size());
   std::size_t markers = 0;
   for (const Step& step : calls.steps) markers += step.markers;
-  return fmt::format("{}{} steps{}, {} with layers, {} of them {}",
-                     calls.has_steps ? "" : "no step markers, iterations were told apart by their updates: ",
-                     calls.steps.size(),
+  const std::string found =
+      calls.has_steps      ? ""
+      : calls.updates == 1 ? "no step markers, iterations were told apart by their updates: "
+                           : fmt::format("no step markers, iterations of {} updates each: ", calls.updates);
+  return fmt::format("{}{} steps{}, {} with layers, {} of them {}", found, calls.steps.size(),
                      markers > calls.steps.size() ? fmt::format(" of {} markers", markers) : "",
                      used.with_layers, used.alike, which);
 }

@@ -182,6 +182,26 @@ bool UsedSteps::differs() const {
   return is_minority || std::abs(used_us - median_us()) > kAboutAsLong * median_us();
 }
 
+std::size_t period_of(const std::vector<double>& lengths_us) {
+  constexpr std::size_t kMost = 8;
+  constexpr double kDiffers = 0.1;
+  const auto all_near = [&](std::size_t period, double tolerance) {
+    std::size_t pairs = 0;
+    for (std::size_t i = 0; i + period < lengths_us.size(); ++i) {
+      const double a = lengths_us[i];
+      const double b = lengths_us[i + period];
+      if (a <= 0 || b <= 0) continue;
+      ++pairs;
+      if (std::abs(a - b) > tolerance * std::max(a, b)) return false;
+    }
+    return pairs >= period;
+  };
+  if (all_near(1, kDiffers)) return 1;
+  for (std::size_t period = 2; period <= kMost; ++period)
+    if (all_near(period, kAboutAsLong)) return period;
+  return 1;
+}
+
 UsedSteps choose_steps(const Calls& calls, const std::vector<double>& lengths_us) {
   return Choice(calls, lengths_us).run();
 }

@@ -27,6 +27,10 @@ struct UsedSteps {
   bool differs() const;
 };
 
+/// The number of steps after which their lengths repeat within 3 %, while they differ by more than 10 % until
+/// then: as in loops of several updates each. 1 if they do not. Lengths of 0 are not known.
+std::size_t period_of(const std::vector<double>& lengths_us);
+
 /// Steps whose structure most whole steps share are used. Where none is shared by most, it is the most
 /// frequent one of those that take about as long as the median of all whole steps, or else the one that is
 /// nearest to it. The lengths are by step, and 0 where they are not known: these steps are left out where
