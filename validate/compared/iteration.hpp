@@ -39,7 +39,8 @@ struct Iteration {
   /// Exposed communication besides the collectives below: also the end of one that an earlier iteration
   /// began.
   double other_exposed_us = 0;
-  double ahead_us = 0;  ///< simulated waiting for slower workers, which belongs to none of the collectives
+  double ahead_us = 0;  ///< waiting for slower workers that belongs to none of the collectives: simulated, or
+                        ///< before broadcasts, for example of DDP's buffers
   std::vector<Collective> collectives;  ///< that began in the iteration, in order of their starts
   std::vector<Computing> computing;     ///< for a picture: in order, without the shortest gaps
   std::vector<std::string> warnings;    ///< of the simulation

@@ -136,12 +136,12 @@ Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, c
         out, {.start_us = us(span.first - window.span.first), .end_us = us(span.second - window.span.first)});
   for (std::size_t i = 0; i < part.exchanges.size(); ++i) {
     const ranks::Exchange& exchange = part.exchanges[i];
+    const bool is_of_group = gradients && report.job.group_of[rank][exchange.group] == *gradients;
     const bool began_here = trace.exchanges[kept[i]].ran.first >= window.span.first;
-    const bool is_gradient = gradients && began_here &&
-                             report.job.group_of[rank][exchange.group] == *gradients &&
-                             ranks::has_curve(exchange.kind) && !exchange.is_of_layer;
-    if (!is_gradient) {
-      out.other_exposed_us += us(exposed[i].ns());
+    if (!is_of_group || !began_here || !ranks::has_curve(exchange.kind) || exchange.is_of_layer) {
+      const bool waits = is_of_group && exchange.kind == ranks::Kind::broadcast;  // see ranks::waiting_us()
+      if (waits) out.ahead_us += us(exposed[i].waiting_ns);
+      out.other_exposed_us += us(waits ? exposed[i].transfer_ns : exposed[i].ns());
       continue;
     }
     out.collectives.push_back({.kind = std::string(name(exchange.kind)),

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "core/errors.hpp"
 #include "core/printable.hpp"
+#include "profiler/traces/kineto/collective_size.hpp"
 #include "profiler/traces/kineto/exchanges.hpp"
 #include "profiler/traces/kineto/joined_updates.hpp"
 #include "profiler/traces/kineto/marked_steps.hpp"
@@ -556,7 +559,31 @@ class Search {
     return after != ends.begin() && start_ns - *(after - 1) <= kJustBeforeNs;
   }
 
+  /// DDP broadcasts its buffers before forward passes. What such a broadcast takes beyond the shortest of its
+  /// size is waiting for slower workers, as in collectives of gradients.
+  std::vector<Span> waits_in_broadcasts() const {
+    std::vector<Span> out(trace_->kernels.size());
+    std::map<std::pair<std::uint32_t, std::int64_t>, std::int64_t> shortest_ns;
+    const auto of_broadcasts = [&](const auto& handle) {
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const Kernel& kernel = trace_->kernels[i];
+        if (!is_broadcast(*trace_, kernel)) continue;
+        const std::int64_t elements = trace_->collectives[index(kernel.collective)].in_elements;
+        if (elements <= 0) continue;
+        handle(i, shortest_ns.try_emplace({out_.work[i].group, elements}, INT64_MAX).first->second);
+      }
+    };
+    of_broadcasts([&](std::size_t i, std::int64_t& shortest) {
+      shortest = std::min(shortest, trace_->kernels[i].end_ns - trace_->kernels[i].start_ns);
+    });
+    of_broadcasts([&](std::size_t i, std::int64_t shortest) {
+      out[i] = {trace_->kernels[i].start_ns, trace_->kernels[i].end_ns - shortest};
+    });
+    return out;
+  }
+
   void share_device_time() {
+    const std::vector<Span> waits = waits_in_broadcasts();
     Beside beside;
     std::vector<std::int64_t> ends;  // of communication
     for (std::size_t i = 0; i < trace_->kernels.size(); ++i)
@@ -570,11 +597,13 @@ class Search {
       const Work& work = out_.work[i];
       const Span ran = {kernel.start_ns, kernel.end_ns};
       if (work.role == Role::communication) {
-        (work.is_exchange ? beside.exchanges : beside.gradients).push_back(ran);
+        if (const Span& wait = waits[i]; wait.first < wait.second) beside.gradients.push_back(wait);
+        const Span sent = {std::max(kernel.start_ns, waits[i].second), kernel.end_ns};
+        (work.is_exchange ? beside.exchanges : beside.gradients).push_back(sent);
         collectives.push_back({.group = work.group,
                                .ran = ran,
                                .launched_ns = work.launched_ns,
-                               .is_exchange_of_pass = work.is_exchange && work.call != kNone});
+                               .is_exchange_of_pass = is_in_pass(*trace_, kernel, work)});
       } else if (work.role == Role::copy) {
         beside.copies.push_back(ran);
       } else {
@@ -646,6 +675,10 @@ class Search {
 };
 
 }  // namespace
+
+bool is_in_pass(const Trace& trace, const Kernel& kernel, const Work& work) {
+  return work.is_exchange && work.call != kNone && !is_broadcast(trace, kernel);
+}
 
 Calls find_calls(Trace& trace, std::string_view step) { return Search(trace, step).run(); }
 

@@ -61,6 +61,11 @@ struct Work {
   DeviceTime time;  ///< zero for communication and copies, which run beside other kernels
 };
 
+/// Whether a kernel is an exchange that kernels of layers wait for with the time in which it queues. DDP's
+/// broadcast of its buffers is none, though a forward pass launches it: what it waits for slower workers is
+/// no time of a layer.
+bool is_in_pass(const Trace& trace, const Kernel& kernel, const Work& work);
+
 struct Calls {
   std::vector<Step> steps;
   bool has_steps = false;   ///< marked steps; otherwise they were found by the update, or the trace is one

@@ -51,6 +51,11 @@ std::optional<core::CollectiveKind> kind_of(const Trace& trace, const Kernel& ke
   return named ? named : collective_kind(trace.texts[kernel.name]);
 }
 
+bool is_broadcast(const Trace& trace, const Kernel& kernel) {
+  return kernel.collective >= 0 &&
+         plain_name(collective_name(trace, kernel)).find("broadcast") != std::string::npos;
+}
+
 std::int64_t group_size(const Trace& trace, const Kernel& kernel) {
   const Collective* collective = of(trace, kernel);
   return collective != nullptr && collective->group_size > 0 ? collective->group_size : trace.world_size;

@@ -17,6 +17,8 @@ std::string_view collective_name(const Trace& trace, const Kernel& kernel);
 /// Returns nothing for what networks do not describe: broadcasts, all-to-alls, point to point.
 std::optional<core::CollectiveKind> kind_of(const Trace& trace, const Kernel& kernel);
 
+bool is_broadcast(const Trace& trace, const Kernel& kernel);
+
 /// Returns the number of workers that take part: all processes of the job if the trace does not say; 0 if
 /// that is not known.
 std::int64_t group_size(const Trace& trace, const Kernel& kernel);

@@ -83,7 +83,7 @@ RankTrace read_kineto(const std::string& path, std::string_view step,
                              .id = trace.texts[said.id],
                              .bytes = kineto::bytes_of(trace, kernel),
                              .is_of_layer = work.is_exchange,
-                             .is_in_pass = work.is_exchange && work.call >= 0});
+                             .is_in_pass = kineto::is_in_pass(trace, kernel, work)});
     launched.push_back(work.launched_ns);
   }
   out.groups = std::move(calls.groups);

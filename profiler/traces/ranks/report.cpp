@@ -233,22 +233,54 @@ std::optional<std::size_t> gradient_group(const Report& report, std::size_t rank
   return out;
 }
 
+namespace {
+
+/// The median over the steps of a rank's trace of what exchanges of a group add up to.
+template <typename Us>
+double median_of_steps(const Report& report, std::size_t rank, std::size_t group, const Us& us_of) {
+  const Job& job = report.job;
+  std::map<std::int64_t, double> by_step;
+  for (std::size_t i = 0; i < job.ranks[rank].exchanges.size(); ++i) {
+    const Exchange& exchange = job.ranks[rank].exchanges[i];
+    if (job.group_of[rank][exchange.group] == group) by_step[exchange.step] += us_of(i, exchange);
+  }
+  if (by_step.size() > 1) by_step.erase(-1);  // outside of all steps
+  std::vector<double> all;
+  for (const auto& [step, sum] : by_step) all.push_back(sum);
+  return all.empty() ? 0 : core::quantile(std::move(all), 0.5);
+}
+
+}  // namespace
+
 std::optional<double> waiting_us(const Report& report, std::size_t rank, std::size_t group) {
   const Job& job = report.job;
   const bool is_matched = std::any_of(job.meetings.begin(), job.meetings.end(), [&](const Meeting& meeting) {
     return meeting.group == group && meeting.members.size() > 1;
   });
   if (!is_matched) return std::nullopt;
-  std::map<std::int64_t, double> by_step;
-  for (std::size_t i = 0; i < job.ranks[rank].exchanges.size(); ++i) {
-    const Exchange& exchange = job.ranks[rank].exchanges[i];
-    if (job.group_of[rank][exchange.group] == group && has_curve(exchange.kind) && !exchange.is_of_layer)
-      by_step[exchange.step] += us(report.exposed[rank][i].waiting_ns);
+  return median_of_steps(report, rank, group, [&](std::size_t i, const Exchange& exchange) {
+    const bool sums = has_curve(exchange.kind) && !exchange.is_of_layer;
+    return sums || exchange.kind == Kind::broadcast ? us(report.exposed[rank][i].waiting_ns) : 0;
+  });
+}
+
+double constant_waiting_us(const Report& report, std::size_t rank, std::size_t group) {
+  std::map<std::int64_t, double> late_us;  // by bytes
+  for (const Exchange& exchange : report.job.ranks[rank].exchanges) {
+    if (report.job.group_of[rank][exchange.group] != group || exchange.kind != Kind::broadcast) continue;
+    const double took_us = us(exchange.ran.second - exchange.ran.first);
+    const auto [found, is_new] = late_us.try_emplace(exchange.bytes, took_us);
+    if (!is_new) found->second = std::min(found->second, took_us);
   }
-  if (by_step.size() > 1) by_step.erase(-1);  // outside of all steps
-  std::vector<double> all;
-  for (const auto& [step, sum] : by_step) all.push_back(sum);
-  return all.empty() ? 0 : core::quantile(std::move(all), 0.5);
+  for (const GroupStatistics& each : report.groups)
+    for (const SizeStatistics& size : each.sizes)
+      if (const auto found = late_us.find(size.bytes);
+          each.group == group && size.kind == Kind::broadcast && found != late_us.end())
+        found->second = std::max(0.0, found->second - size.transfer_us);
+  return median_of_steps(report, rank, group, [&](std::size_t i, const Exchange& exchange) {
+    if (exchange.kind != Kind::broadcast) return 0.0;
+    return std::min(late_us[exchange.bytes], us(report.exposed[rank][i].waiting_ns));
+  });
 }
 
 Report make_report(std::vector<RankTrace> traces) {

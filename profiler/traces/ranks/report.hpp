@@ -30,6 +30,11 @@ std::optional<std::size_t> gradient_group(const Report& report, std::size_t rank
 /// the steps of its trace. Nothing if the group's collectives could not be matched between ranks.
 std::optional<double> waiting_us(const Report& report, std::size_t rank, std::size_t group);
 
+/// The part of waiting_us() that the rank's own trace does not show: in broadcasts, for example of DDP's
+/// buffers, slower members are late by at least this much in every iteration, so that the shortest broadcast
+/// holds it, too.
+double constant_waiting_us(const Report& report, std::size_t rank, std::size_t group);
+
 std::string report_text(const Report& report);
 
 /// `fusewise.ranks` (fusewise schema ranks).
