@@ -105,13 +105,15 @@ kineto::Imported imported_with_waiting(const ranks::Report& report, const ranks:
   out.profile.iteration->waiting_us = 0;
   const std::optional<double> waiting_us = ranks::waiting_us(report, rank, *group);
   if (!waiting_us) return out;
+  kineto::take_for_waiting(out, ranks::constant_waiting_us(report, rank, *group));
   std::vector<std::string> said_elsewhere;
   scenarios::replay(out.profile, curves_of(report, trace, options, said_elsewhere),
                     {.iteration_us = out.iteration_us,
                      .exposed_us = out.exposed_us,
                      .buckets = out.buckets,
                      .collectives_block = out.computes_on_host,
-                     .waiting_us = std::min(*waiting_us, out.exposed_us)});
+                     .gathers_after_update = out.gathers_after_update,
+                     .waiting_us = kineto::exposed_waiting_us(out, *waiting_us)});
   return out;
 }
 
@@ -204,7 +206,10 @@ compared::Iteration predicted_from_trace(const ranks::Report& report, const Comp
   const core::Network network = curves_of(report, trace, options, warnings)
                                     .value_or(core::Network{.name = "none", .link = core::Link{}});
   const scenarios::Scenario scenario =
-      scenarios::repeated(imported.profile, network, imported.buckets, imported.computes_on_host);
+      scenarios::repeated(imported.profile, network,
+                          {.buckets = imported.buckets,
+                           .collectives_block = imported.computes_on_host,
+                           .gathers_after_update = imported.gathers_after_update});
   const planner::Schedule& schedule = scenario.schedules.front();
   const std::int64_t workers = scenario.workers.front();
   compared::Iteration out = compared::predicted(scenario, schedule, workers, imported.exchange_us);

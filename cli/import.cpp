@@ -46,7 +46,8 @@ constexpr std::string_view kKineto = "kineto";
 std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
 /// Parts of the iteration that add up to it, as measured and as predicted. Each measured part is the median
-/// of all iterations; waiting is that of the rank of the profile.
+/// of all iterations; waiting is that of the rank of the profile. What is missing and is taken for waiting,
+/// or for transfers behind it, stands beside the exposed communication of which it is a part.
 std::string parts_table(const kineto::Imported& imported, const scenarios::Replay& run,
                         std::optional<double> waiting_us) {
   const double exposed_us = std::max(0.0, imported.exposed_us - waiting_us.value_or(0));
@@ -61,9 +62,13 @@ std::string parts_table(const kineto::Imported& imported, const scenarios::Repla
   row(imported.computes_on_host ? "other work, time between operators"
                                 : "other work, copies, waits for the host",
       rest_us, run.rest_us);
-  row("exposed communication", exposed_us, run.exposed_us);
-  if (waiting_us) row("waiting for slower workers", imported.exposed_us - exposed_us, run.waiting_us);
-  row("iteration", imported.iteration_us, run.predicted_us);
+  const bool has_both = !waiting_us && run.added_waiting_us > 0;
+  row(has_both ? "exposed communication, waiting" : "exposed communication", exposed_us,
+      run.exposed_us + run.added_waiting_us);
+  if (waiting_us)
+    row("waiting for slower workers", imported.exposed_us - exposed_us,
+        run.waiting_us - run.added_waiting_us);
+  row("iteration", imported.iteration_us, run.iteration_us);
   return core::aligned(std::move(rows), {0}) +
          "  measured: of each part the median of this rank's iterations; compare shows one iteration\n";
 }
@@ -72,7 +77,12 @@ std::string parts_table(const kineto::Imported& imported, const scenarios::Repla
 struct Prediction {
   std::string text;
   std::string plan;
+  std::string_view schedule = {};
 };
+
+std::string_view words(std::string_view schedule) {
+  return schedule == "zero" ? "zero, all gathered after the update," : schedule;
+}
 
 /// Predicts the iteration that was measured, and adds a warning if the difference is large. What is missing
 /// becomes waiting for slower workers in the profile, or transfers behind it where the traces of several
@@ -81,33 +91,54 @@ Prediction add_waiting(kineto::Imported& imported, std::optional<double> waiting
                        std::vector<std::string>& warnings) {
   constexpr double kLargePercent = 5;
   if (!imported.profile.iteration) return {};
-  if (waiting_us) waiting_us = std::min(*waiting_us, imported.exposed_us);
+  if (waiting_us) waiting_us = kineto::exposed_waiting_us(imported, *waiting_us);
   const scenarios::Replay run = scenarios::replay(imported.profile, imported.network,
                                                   {.iteration_us = imported.iteration_us,
                                                    .exposed_us = imported.exposed_us,
                                                    .buckets = imported.buckets,
                                                    .collectives_block = imported.computes_on_host,
+                                                   .gathers_after_update = imported.gathers_after_update,
                                                    .waiting_us = waiting_us});
-  const double percent = 100 * (run.predicted_us / imported.iteration_us - 1);
-  const std::string missing =
+  const auto percent = [&](double us) {
+    return fmt::format("{:+.1f} %", 100 * (us / imported.iteration_us - 1));
+  };
+  const std::string added =
       run.added_waiting_us > 0
-          ? fmt::format("; {} ms that are missing are taken for {}, and {} ms are predicted with it",
-                        ms(run.added_waiting_us),
-                        waiting_us ? "transfers that slower workers delay" : "waiting for slower workers",
-                        ms(run.iteration_us))
+          ? fmt::format("{} ms that were missing are taken for {}", ms(run.added_waiting_us),
+                        waiting_us ? "transfers that slower workers delay" : "waiting for slower workers")
           : "";
-  if (std::abs(percent) > kLargePercent)
-    warnings.push_back(fmt::format("the predicted iteration differs from the measured one by {:+.1f} %{}",
-                                   percent, missing));
+  if (100 * std::abs(run.predicted_us / imported.iteration_us - 1) > kLargePercent)
+    warnings.push_back(fmt::format("the predicted iteration differs from the measured one by {}{}",
+                                   percent(run.predicted_us),
+                                   added.empty() ? "" : fmt::format(" before {}", added)));
   const std::string buckets = run.buckets > 0
                                   ? fmt::format(", with the trace's {} bucket{} (--plan writes them)",
                                                 run.buckets, run.buckets == 1 ? "" : "s")
                                   : "";
-  return {.text = fmt::format("  predicted with {} on {} worker{}: {} ms, measured {} ms ({:+.1f} %){}{}\n{}",
-                              run.schedule, run.workers, run.workers == 1 ? "" : "s", ms(run.predicted_us),
-                              ms(imported.iteration_us), percent, buckets, missing,
-                              parts_table(imported, run, waiting_us)),
-          .plan = run.plan};
+  const std::string before = added.empty() ? ""
+                                           : fmt::format("; {}, without which it is {} ms ({})", added,
+                                                         ms(run.predicted_us), percent(run.predicted_us));
+  return {.text = fmt::format("  predicted with {} on {} worker{}: {} ms, measured {} ms ({}){}{}\n{}",
+                              words(run.schedule), run.workers, run.workers == 1 ? "" : "s",
+                              ms(run.iteration_us), ms(imported.iteration_us), percent(run.iteration_us),
+                              buckets, before, parts_table(imported, run, waiting_us)),
+          .plan = run.plan,
+          .schedule = run.schedule};
+}
+
+/// Throws InputError if no plan describes what was predicted.
+void check_has_plan(const Prediction& prediction, const std::string& trace) {
+  if (!prediction.plan.empty()) return;
+  if (prediction.schedule == "fsdp")
+    throw core::InputError(fmt::format(
+        "{}: /: expected collectives of DDP or ZeRO-1/2, to write a plan of their buckets, got those of "
+        "FSDP, whose groups are modules; fusewise compare takes its trace without --plan, or with a "
+        "scenario whose schedule is fsdp2",
+        core::one_line(trace)));
+  throw core::InputError(fmt::format(
+      "{}: /: expected all-reduces or reduce-scatters that add up to the gradients, to write a plan "
+      "of them, got {}",
+      core::one_line(trace), prediction.schedule == "wfbp" ? "none" : "others"));
 }
 
 void import_network(const Options& options, const traces::ImportOptions& import_options,
@@ -122,6 +153,7 @@ struct OfRanks {
   std::optional<core::Network> network = {};  ///< from last arrival to last end
   std::vector<std::string> curve_warnings = {};
   std::optional<double> waiting_us = {};  ///< exposed, for slower workers, in an iteration
+  double constant_waiting_us = 0;         ///< see ranks::constant_waiting_us()
   std::vector<std::string> warnings = {};
 };
 
@@ -155,11 +187,9 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   for (const auto* more : {&imported.warnings, &imported.curve_warnings})
     for (const std::string& warning : *more)
       if (!is_said_of_ranks(warnings, warning)) warnings.push_back(warning);
+  kineto::take_for_waiting(imported, of_ranks.constant_waiting_us);
   const Prediction prediction = add_waiting(imported, of_ranks.waiting_us, warnings);
-  if (!options.plan.empty() && prediction.plan.empty())
-    throw core::InputError(fmt::format(
-        "{}: /: expected all-reduces that add up to the gradients, to write a plan of them, got others",
-        core::one_line(trace)));
+  if (!options.plan.empty()) check_has_plan(prediction, trace);
   print_warnings(warnings);  // nothing after this finds fault with the trace
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, profile_text(imported.profile)});
@@ -201,6 +231,7 @@ OfRanks of_ranks(const Options& options, const ranks::Report& report, const rank
   const bool knows_more = report.job.ranks.size() > 1 || !options.group.empty();
   if (!out.network && knows_more) take(ranks::measurements_of(report, *group));
   out.waiting_us = ranks::waiting_us(report, rank, *group);
+  if (out.waiting_us) out.constant_waiting_us = ranks::constant_waiting_us(report, rank, *group);
   return out;
 }
 

@@ -21,15 +21,20 @@ std::int64_t workers_of(const core::Network& network, core::CollectiveKind kind)
   return out;
 }
 
+constexpr std::string_view kZero = "zero";
+
 /// The schedule that the collectives suggest, on the number of workers that took part.
-Replay suggested(const core::Network& network) {
+Replay suggested(const core::Network& network, const MeasuredIteration& measured) {
   const std::int64_t scattering = workers_of(network, core::CollectiveKind::reduce_scatter);
   if (scattering > 1 && workers_of(network, core::CollectiveKind::all_gather) == scattering)
-    return {.schedule = "fsdp", .workers = scattering};
+    return {.schedule = measured.gathers_after_update ? kZero : "fsdp", .workers = scattering};
   const std::int64_t reducing = workers_of(network, core::CollectiveKind::all_reduce);
   if (reducing > 1) return {.schedule = "ddp", .workers = reducing};
   return {.schedule = "wfbp"};
 }
+
+/// What a schedule and a plan say of ZeRO-1/2 that gathers all parameters after the update.
+planner::PipelineOptions zero_options() { return {.overlap_gather = false}; }
 
 /// The cut after the gradient with which the sum comes closest to that of the buckets so far, for each
 /// bucket.
@@ -38,7 +43,8 @@ planner::PlanFile plan_of(const core::Profile& profile, const Replay& replay,
   planner::PlanFile plan;
   plan.model = profile.model;
   plan.workers = replay.workers;
-  plan.pipeline = "wfbp";
+  plan.pipeline = replay.schedule == kZero ? kZero : "wfbp";
+  if (replay.schedule == kZero) plan.options = zero_options();
   plan.optimality = planner::Optimality::given;
   const planner::Workload workload = planner::make_workload(profile);
   const std::int64_t each = core::bytes_per_element(profile.dtype);
@@ -69,15 +75,16 @@ bool are_gradients(const core::Profile& profile, const std::vector<std::int64_t>
   return std::abs(sum - all) <= kTolerance * all;
 }
 
-std::string schedule_of(const core::Profile& profile, Replay& replay,
-                        const std::vector<std::int64_t>& buckets, bool collectives_block) {
-  if (replay.schedule == "fsdp" && collectives_block)
+std::string schedule_of(const core::Profile& profile, Replay& replay, const MeasuredIteration& measured) {
+  if (replay.schedule == "fsdp" && measured.collectives_block)
     return R"({"name": "fsdp", "prefetch": 0, "scatters_in_flight": 0})";
-  if (replay.schedule != "ddp" || !are_gradients(profile, buckets))
-    return fmt::format("\"{}\"", replay.schedule);
-  replay.plan = planner::plan_text(plan_of(profile, replay, buckets));
-  replay.buckets = buckets.size();
-  return fmt::format(R"({{"pipeline": "wfbp", "fusion": {{"kind": "plan", "file": {}}}}})", replay.plan);
+  const bool is_zero = replay.schedule == kZero;
+  if ((replay.schedule != "ddp" && !is_zero) || !are_gradients(profile, measured.buckets))
+    return is_zero ? R"({"name": "zero1"})" : fmt::format("\"{}\"", replay.schedule);
+  replay.plan = planner::plan_text(plan_of(profile, replay, measured.buckets));
+  replay.buckets = measured.buckets.size();
+  return fmt::format(R"({{"pipeline": {}, "fusion": {{"kind": "plan", "file": {}}}}})",
+                     is_zero ? R"("zero", "overlap_gather": false)" : R"("wfbp")", replay.plan);
 }
 
 Scenario with_schedule(const core::Profile& profile, const core::Network& network,
@@ -104,35 +111,39 @@ double computing_us(const core::Profile& profile) {
 }  // namespace
 
 Scenario repeated(const core::Profile& profile, const core::Network& network,
-                  const std::vector<std::int64_t>& buckets, bool collectives_block) {
-  Replay as_measured = suggested(network);
-  const std::string schedule = schedule_of(profile, as_measured, buckets, collectives_block);
+                  const MeasuredIteration& measured) {
+  Replay as_measured = suggested(network, measured);
+  const std::string schedule = schedule_of(profile, as_measured, measured);
   return with_schedule(profile, network, schedule, as_measured.workers);
 }
 
 Replay replay(core::Profile& profile, const std::optional<core::Network>& network,
               const MeasuredIteration& measured) {
-  Replay out = network ? suggested(*network) : Replay{.schedule = "wfbp"};
+  Replay out = network ? suggested(*network, measured) : Replay{.schedule = "wfbp"};
   const bool is_alone = out.workers == 1;
   const core::Network used = is_alone ? core::Network{.name = "none", .link = core::Link{}} : *network;
-  const std::string schedule = schedule_of(profile, out, measured.buckets, measured.collectives_block);
-  profile.iteration->waiting_us = is_alone ? 0 : measured.waiting_us.value_or(0);
-  planner::Metrics metrics = simulated(profile, used, schedule, out.workers);
-  out.predicted_us = out.iteration_us = metrics.iteration_us;
+  const std::string schedule = schedule_of(profile, out, measured);
   out.computing_us = computing_us(profile);
-  out.exposed_us = metrics.exposed_communication_us;
-  out.waiting_us = profile.iteration->waiting_us;
-  out.rest_us = out.predicted_us - out.computing_us - out.exposed_us - out.waiting_us;
+  const auto simulate = [&] {
+    const planner::Metrics metrics = simulated(profile, used, schedule, out.workers);
+    out.iteration_us = metrics.iteration_us;
+    out.exposed_us = metrics.exposed_communication_us;
+    out.waiting_us = profile.iteration->waiting_us;
+    out.rest_us = out.iteration_us - out.computing_us - out.exposed_us - out.waiting_us;
+  };
+  profile.iteration->waiting_us = is_alone ? 0 : measured.waiting_us.value_or(0);
+  const double known_us = profile.iteration->waiting_us;
+  simulate();
+  out.predicted_us = out.iteration_us;
   // Where several ranks say that nobody waited, what is missing has another reason.
   if (is_alone || measured.waiting_us == 0.0) return out;
-  const double known_us = profile.iteration->waiting_us;
   // Where the host limits the iteration, waiting counts only beyond what it does, so a second time is needed.
   for (int time = 0; time < 2; ++time) {
     const double missing_us = std::min(measured.iteration_us - out.iteration_us,
                                        measured.exposed_us - profile.iteration->waiting_us);
     if (missing_us <= 0) break;
     profile.iteration->waiting_us += missing_us;
-    out.iteration_us = simulated(profile, used, schedule, out.workers).iteration_us;
+    simulate();
   }
   out.added_waiting_us = profile.iteration->waiting_us - known_us;
   return out;

@@ -19,9 +19,11 @@ namespace scenarios {
 struct MeasuredIteration {
   double iteration_us = 0;
   double exposed_us = 0;                   ///< of it, communication that no kernel hid, with waiting
-  std::vector<std::int64_t> buckets = {};  ///< elements of its all-reduces, in their order
+  std::vector<std::int64_t> buckets = {};  ///< elements of what sums gradients, in their order
   /// FSDP's collectives stop the worker that issues them, as over Gloo, instead of running beside compute.
   bool collectives_block = false;
+  /// Parameters are gathered between the update and the next forward pass, and not under the passes.
+  bool gathers_after_update = false;
   /// Waiting for slower workers, where the traces of several say it. It becomes waiting_us of the profile.
   std::optional<double> waiting_us = std::nullopt;
 };
@@ -29,28 +31,28 @@ struct MeasuredIteration {
 struct Replay {
   std::string_view schedule;
   std::int64_t workers = 1;
-  std::size_t buckets = 0;  ///< of the trace, if they were used instead of DDP's rule
+  std::size_t buckets = 0;  ///< of the trace, if they were used instead of the schedule's rule
   std::string plan = {};    ///< of these buckets, a fusewise.plan; empty without them
-  double predicted_us = 0;  ///< the simulated iteration; the next four are parts of it that add up to it
+  /// The simulated iteration of the profile as it is then; the next four are parts of it that add up to it.
+  double iteration_us = 0;
   double computing_us = 0;  ///< kernels of layers and of the update
   double rest_us = 0;       ///< other work, copies, and waits for the host
   double exposed_us = 0;    ///< communication that nothing hides
-  double waiting_us = 0;    ///< for slower workers, as measured
-  /// The part of the measured iteration that is not predicted, taken for waiting for slower workers.
+  double waiting_us = 0;    ///< for slower workers
+  /// The part of the measured iteration that is not predicted, taken for waiting for slower workers; it is
+  /// part of waiting_us.
   double added_waiting_us = 0;
-  double iteration_us = 0;  ///< simulated with it
+  double predicted_us = 0;  ///< simulated without it
 };
 
-/// Returns a scenario that repeats the iteration of a trace, with the schedule that the collectives of its
-/// network suggest (fsdp or ddp) and on as many workers as took part. The buckets, the elements of its
-/// all-reduces in their order, are used with DDP instead of its rule if they add up to the gradients within 1
-/// %. FSDP's collectives stop the worker that issues them if `collectives_block`.
+/// Returns a scenario that repeats the iteration of a trace, with the schedule that its collectives suggest
+/// (fsdp, zero or ddp) and on as many workers as took part. The buckets are used with zero and DDP instead of
+/// their rules if they add up to the gradients within 1 %.
 Scenario repeated(const core::Profile& profile, const core::Network& network,
-                  const std::vector<std::int64_t>& buckets, bool collectives_block);
+                  const MeasuredIteration& measured);
 
-/// Simulates an iteration as the collectives of the trace's network suggest (fsdp or ddp, on as many workers
-/// as took part), or on one worker without them. The buckets are used with DDP instead of its rule if they
-/// add up to the gradients within 1 %. The profile must have an `iteration`, whose waiting_us is set.
+/// Simulates the iteration of repeated(), or one on one worker without collectives. The profile must have an
+/// `iteration`, whose waiting_us is set.
 ///
 /// A worker's collectives also last while slower workers are waited for, and its own trace does not tell
 /// which part. So what was measured as exposed communication and is not predicted is taken for such waiting,

@@ -1,6 +1,7 @@
 #include "profiler/traces/kineto/communication.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
@@ -77,6 +78,39 @@ class Sizes {
   std::map<std::tuple<CollectiveKind, std::uint32_t, std::int64_t>, Curve> curves_;
 };
 
+/// From the first to the last launch of a kernel of layers, of each step.
+Spans passes_of(const Calls& calls) {
+  Spans out(calls.steps.size(), {INT64_MAX, INT64_MIN});
+  for (const Work& work : calls.work) {
+    if (work.step < 0 || (work.role != Role::forward && work.role != Role::backward)) continue;
+    auto& [first, last] = out[static_cast<std::size_t>(work.step)];
+    first = std::min(first, work.launched_ns);
+    last = std::max(last, work.launched_ns);
+  }
+  return out;
+}
+
+/// FSDP gathers most parameters while passes run; what others gather there, a loss for example, is small.
+bool gathers_after_update(const Trace& trace, const Calls& calls) {
+  constexpr double kHardlyAny = 0.1;
+  const Spans passes = passes_of(calls);
+  double all = 0;
+  double in_passes = 0;
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
+    const Work& work = calls.work[i];
+    if (work.role != Role::communication || work.step < 0 ||
+        kind_of(trace, trace.kernels[i]) != CollectiveKind::all_gather)
+      continue;
+    const auto& [first, last] = passes[static_cast<std::size_t>(work.step)];
+    const bool is_in_passes = work.launched_ns > first && work.launched_ns < last;
+    if (is_in_passes && work.is_exchange) continue;  // of a layer
+    const auto bytes = static_cast<double>(bytes_of(trace, trace.kernels[i]));
+    all += bytes;
+    if (is_in_passes) in_passes += bytes;
+  }
+  return all > 0 && in_passes < kHardlyAny * all;
+}
+
 }  // namespace
 
 Communication find_communication(const Trace& trace, const Calls& calls) {
@@ -101,6 +135,7 @@ Communication find_communication(const Trace& trace, const Calls& calls) {
   for (const Spans& of_step : nccl)
     out.busy_us.push_back(static_cast<double>(length_ns(united(of_step))) / kNsPerUs);
   sizes.write(trace, calls, out);
+  out.gathers_after_update = gathers_after_update(trace, calls);
   return out;
 }
 

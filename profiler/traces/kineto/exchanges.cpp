@@ -98,10 +98,10 @@ class Uses {
     return all_[i].from != LaunchedFrom::elsewhere || !sums_gradients(use(i));
   }
 
-  /// Parameters are gathered where gradients are scattered, and after an update.
+  /// Parameters are gathered where gradients are scattered. Also where whole gradients are summed each worker
+  /// may update a share of the parameters, but no schedule gathers them then.
   bool is_exchanged_gather(std::size_t i) const {
-    if (scatters_) return use(i).sums_in_forward && !use(i).sums_from_hooks;
-    return all_[i].from == LaunchedFrom::forward || all_[i].from == LaunchedFrom::node;
+    return !scatters_ || (use(i).sums_in_forward && !use(i).sums_from_hooks);
   }
 
   bool is_exchange(std::size_t i) const {

@@ -136,6 +136,10 @@ bool is_gradients(const Trace& trace, const Calls& calls, std::size_t kernel, co
          kind_of(trace, trace.kernels[kernel]) == kind;
 }
 
+bool is_of_earlier_batch(const Calls& calls, const Work& work) {
+  return work.launched_ns < calls.steps[static_cast<std::size_t>(work.step)].kept_from_ns;
+}
+
 bool lacks_bucket_sizes(const Trace& trace, const Calls& calls) {
   for (std::size_t i = 0; i < trace.kernels.size(); ++i)
     if (is_gradients(trace, calls, i, core::CollectiveKind::all_reduce) &&
@@ -156,6 +160,7 @@ std::vector<std::vector<Bucket>> buckets_of(const Trace& trace, const Calls& cal
     if (!is_gradients(trace, calls, i, kind)) continue;
     const Work& work = calls.work[i];
     const Collective& sent = trace.collectives[static_cast<std::size_t>(trace.kernels[i].collective)];
+    if (is_of_earlier_batch(calls, work)) continue;
     if (sent.in_elements > 0 && sent.in_elements <= core::kMaxElements)
       out[static_cast<std::size_t>(work.step)].push_back(
           {.launched_ns = work.launched_ns, .elements = sent.in_elements});
@@ -164,6 +169,13 @@ std::vector<std::vector<Bucket>> buckets_of(const Trace& trace, const Calls& cal
     std::stable_sort(buckets.begin(), buckets.end(),
                      [](const Bucket& a, const Bucket& b) { return a.launched_ns < b.launched_ns; });
   return out;
+}
+
+bool sums_earlier_batches(const Trace& trace, const Calls& calls) {
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i)
+    for (const auto kind : {core::CollectiveKind::all_reduce, core::CollectiveKind::reduce_scatter})
+      if (is_gradients(trace, calls, i, kind) && is_of_earlier_batch(calls, calls.work[i])) return true;
+  return false;
 }
 
 core::Dtype gradient_dtype(const Trace& trace, const Calls& calls) {

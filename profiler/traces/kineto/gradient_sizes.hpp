@@ -19,8 +19,13 @@ struct Bucket {
 };
 
 /// Returns the collectives that sum the gradients of each step, in the order of their launches: the
-/// reduce-scatters, or the all-reduces of a trace that has none.
+/// reduce-scatters, or the all-reduces of a trace that has none. Of several micro-batches they are those of
+/// the last.
 std::vector<std::vector<Bucket>> buckets_of(const Trace& trace, const Calls& calls);
+
+/// Whether micro-batches before the last one sum their gradients, too, in a step whose last one alone is
+/// kept.
+bool sums_earlier_batches(const Trace& trace, const Calls& calls);
 
 /// The type of most elements of gradients that all-reduces and reduce-scatters carry; float32 if no trace
 /// shows it.

@@ -13,6 +13,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/host_stream.hpp"
+#include "core/quantities.hpp"
 #include "profiler/traces/kineto/assumed_gradients.hpp"
 #include "profiler/traces/kineto/calls.hpp"
 #include "profiler/traces/kineto/clean_trace.hpp"
@@ -23,6 +24,7 @@
 #include "profiler/traces/kineto/host_kernels.hpp"
 #include "profiler/traces/kineto/iteration.hpp"
 #include "profiler/traces/kineto/layers.hpp"
+#include "profiler/traces/kineto/marked_steps.hpp"
 #include "profiler/traces/kineto/micro_batches.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
 #include "profiler/traces/kineto/shapes.hpp"
@@ -102,6 +104,7 @@ struct Measured {
   double device = 0;  ///< what the GPU does itself
   double layers = 0;  ///< kernels of layers
   double exchange = 0;
+  double exposed_before = 0;  ///< in earlier passes than the last
   double optimizer = 0;
   double optimizer_wait = 0;
   double wait = 0;
@@ -130,6 +133,7 @@ Measured measured(const std::vector<Iteration>& iterations, bool knows_host) {
           .device = median(of([](const Iteration& each) { return each.device_us(); })),
           .layers = median(of([](const Iteration& each) { return each.layers_us; })),
           .exchange = median(of([](const Iteration& each) { return each.exchange_us; })),
+          .exposed_before = median(of([](const Iteration& each) { return each.exposed_before_us; })),
           .optimizer = median(of([](const Iteration& each) { return each.optimizer_us; })),
           .optimizer_wait = median(of([](const Iteration& each) { return each.optimizer_wait_us; })),
           .wait = median(of([](const Iteration& each) { return each.wait_us; })),
@@ -164,8 +168,8 @@ void scale(core::ProfileLayer& layer, double by) {
 void scale(Measured& all, std::vector<core::ProfileLayer>& layers, double length_us) {
   if (!(all.length > 0) || all.length == length_us) return;
   const double by = length_us / all.length;
-  for (double* us : {&all.alone, &all.device, &all.layers, &all.exchange, &all.optimizer, &all.optimizer_wait,
-                     &all.wait, &all.idle, &all.host})
+  for (double* us : {&all.alone, &all.device, &all.layers, &all.exchange, &all.exposed_before, &all.optimizer,
+                     &all.optimizer_wait, &all.wait, &all.idle, &all.host})
     *us *= by;
   all.length = length_us;
   for (core::ProfileLayer& layer : layers) scale(layer, by);
@@ -311,8 +315,8 @@ void add_rest(core::Profile& profile, const Measured& all, bool is_alone) {
 }
 
 /// The parts add up to the length.
-std::string iteration_text(const core::Profile& profile, const Measured& all, const UsedSteps& used,
-                           bool on_host) {
+std::string iteration_text(const core::Profile& profile, const Measured& all, const Calls& calls,
+                           const UsedSteps& used, bool on_host) {
   double forward = 0;
   double backward = 0;
   for (const core::ProfileLayer& layer : profile.layers) {
@@ -323,9 +327,10 @@ std::string iteration_text(const core::Profile& profile, const Measured& all, co
   const double other = std::max(0.0, all.device - forward - backward - optimizer);
   const double waits = all.length - forward - backward - optimizer - other - all.exposed();
   return fmt::format(
-      "an iteration takes {:.3f} ms (median of {}, spread {:.3f}): forward {:.3f}, backward {:.3f}, "
+      "an iteration takes {:.3f} ms (median of {}: {}; spread {:.3f}): forward {:.3f}, backward {:.3f}, "
       "optimizer {:.3f}, other {:.3f}, exposed communication {:.3f}, {} {:.3f} ms",
-      all.length / 1e3, used.lengths_us.size(), spread(used.lengths_us) / 1e3, forward / 1e3, backward / 1e3,
+      all.length / 1e3, core::counted(static_cast<std::int64_t>(used.measured.size()), "step"),
+      numbers_text(calls.steps, used.measured), spread(used.lengths_us) / 1e3, forward / 1e3, backward / 1e3,
       optimizer / 1e3, other / 1e3, all.exposed() / 1e3,
       on_host ? "between operators" : "waiting for the host", waits / 1e3);
 }
@@ -395,6 +400,29 @@ std::string steps_text(const Calls& calls, const UsedSteps& used) {
   return fmt::format("{}{} steps{}, {} with layers, {} of them {}", found, calls.steps.size(),
                      markers > calls.steps.size() ? fmt::format(" of {} markers", markers) : "",
                      used.with_layers, used.alike, which);
+}
+
+/// Empty if the trace marks its steps, or nothing says that an iteration of the user is not one update.
+std::string ambiguous_text(const Calls& calls, const std::vector<Iteration>& iterations) {
+  constexpr std::string_view kMark =
+      "mark iterations to say which they are (torch.profiler's step(), or ranges and --step NAME)";
+  if (calls.has_steps) return "";
+  if (calls.updates > 1)
+    return fmt::format(
+        "without step markers, {} updates are taken for an iteration, as what they do repeats "
+        "after so many; {}",
+        calls.updates, kMark);
+  if (calls.has_ambiguous_updates)
+    return fmt::format(
+        "without step markers, one update is taken for an iteration, but updates differ in "
+        "their gradients; {}",
+        kMark);
+  if (const std::size_t period = period_of(lengths_of(iterations)); period > 1)
+    return fmt::format(
+        "without step markers, one update is taken for an iteration, but what they take "
+        "repeats after {} of them; {}",
+        period, kMark);
+  return "";
 }
 
 /// Empty if the steps that are used stand for the others.
@@ -520,6 +548,18 @@ ImportedNetwork import_network(const std::string& path, const traces::ImportOpti
   return {.network = *network, .warnings = std::move(warnings)};
 }
 
+void take_for_waiting(Imported& imported, double us) {
+  if (!imported.profile.iteration) return;
+  const double taken = std::min(us, imported.profile.iteration->other_us);
+  imported.profile.iteration->other_us -= taken;
+  imported.exposed_us += taken;
+}
+
+double exposed_waiting_us(const Imported& imported, double us) {
+  const double all_us = imported.exposed_us + imported.exposed_before_us;
+  return all_us > 0 ? std::min(us * imported.exposed_us / all_us, imported.exposed_us) : 0;
+}
+
 Imported import_trace(const std::string& path, const traces::ImportOptions& options, std::string_view step) {
   Trace trace = trace_with_kernels(path, options);
   Calls calls = find_calls(trace, step);
@@ -584,6 +624,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
       .computing_us = iterations.layers + std::max(0.0, iterations.optimizer - iterations.optimizer_wait),
       .exchange_us = iterations.exchange,
       .exposed_us = iterations.exposed(),
+      .exposed_before_us = iterations.exposed_before,
       .computes_on_host = computes_on_host(trace)};
   const Communication communication = find_communication(trace, calls);
   if (assumed.backward)
@@ -592,6 +633,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
     add_rest(out.profile, iterations, communication.kernels == 0 && !computes_on_host(trace));
   out.profile = core::read_profile(core::Field::parse(core::profile_text(out.profile), core::one_line(path)));
 
+  out.gathers_after_update = communication.gathers_after_update;
   out.buckets = usual_buckets(buckets_of(trace, calls), used.steps);
   out.network = network_of(trace, communication, options);
   out.curve_warnings = network_warnings(communication);
@@ -604,7 +646,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
       role_text(shares, whole) + largest_other(calls), steps_text(calls, used),
       communication_text(communication, used, computes_on_host(trace))};
   if (out.profile.iteration) {
-    out.account.push_back(iteration_text(out.profile, iterations, used, computes_on_host(trace)));
+    out.account.push_back(iteration_text(out.profile, iterations, calls, used, computes_on_host(trace)));
     out.account.push_back(host_text(out.profile, iterations, computes_on_host(trace)));
   }
   if (found.has_backward && found.without_backward > 0)
@@ -633,11 +675,22 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
                     "make no network",
                     communication.without_group));
   if (micro_batches > 1)
-    out.warnings.push_back(fmt::format(
-        "gradients are accumulated over {} micro-batches: the layers are those of the last, and the "
-        "others are among the iteration's other work",
-        micro_batches));
-  for (const std::string& more : {difference_text(used), assumed.sizes})
+    out.warnings.push_back(
+        fmt::format("gradients are accumulated over {} micro-batches: the layers are those of the last, and "
+                    "the others are among the iteration's other work{}",
+                    micro_batches,
+                    sums_earlier_batches(trace, calls)
+                        ? ", as measured, with the communication of their gradients that nothing hides: "
+                          "every micro-batch sends its own (as DDP does without no_sync())"
+                        : ""));
+  const bool scatters = std::ranges::any_of(communication.series, [](const traces::Series& series) {
+    return series.collective == core::CollectiveKind::reduce_scatter;
+  });
+  if (communication.gathers_after_update && !scatters)
+    out.warnings.emplace_back(
+        "parameters are gathered after the update, and gradients are not scattered: what that takes is among "
+        "the iteration's other work, as measured");
+  for (const std::string& more : {ambiguous_text(calls, all), difference_text(used), assumed.sizes})
     if (!more.empty()) out.warnings.push_back(more);
   if (const std::string slowed = slowed_text(out.profile, iterations);
       !computes_on_host(trace) && !slowed.empty())

@@ -17,12 +17,14 @@ namespace kineto {
 struct Imported {
   core::Profile profile;
   std::optional<core::Network> network = {};
-  double iteration_us = 0;                 ///< measured, the median of the iterations that were used
-  double computing_us = 0;                 ///< of it, kernels of layers and of the update
-  double exchange_us = 0;                  ///< of that, waits for all-to-alls and the like
-  double exposed_us = 0;                   ///< of the iteration, communication that no kernel hid
-  std::vector<std::int64_t> buckets = {};  ///< elements of an iteration's all-reduces, in their order
+  double iteration_us = 0;       ///< measured, the median of the iterations that were used
+  double computing_us = 0;       ///< of it, kernels of layers and of the update
+  double exchange_us = 0;        ///< of that, waits for all-to-alls and the like
+  double exposed_us = 0;         ///< of the iteration, communication that no kernel hid
+  double exposed_before_us = 0;  ///< likewise, in earlier passes than the last, and part of its other work
+  std::vector<std::int64_t> buckets = {};  ///< elements of what sums its gradients, in their order
   bool computes_on_host = false;           ///< operators on the CPU are its kernels
+  bool gathers_after_update = false;       ///< see Communication
   std::vector<std::string> account = {};   ///< lines for a person
   std::vector<std::string> warnings = {};
   std::vector<std::string> curve_warnings = {};  ///< on the network
@@ -35,6 +37,13 @@ constexpr std::string_view kProfilerStep = "ProfilerStep#";
 /// InputError if the trace is damaged or holds too little.
 Imported import_trace(const std::string& path, const traces::ImportOptions& options,
                       std::string_view step = kProfilerStep);
+
+/// Takes a part of the iteration's other work for waiting for slower workers, which several ranks show.
+void take_for_waiting(Imported& imported, double us);
+
+/// The part of an iteration's exposed waiting for slower workers that is no part of its other work: as much
+/// as of its exposed communication.
+double exposed_waiting_us(const Imported& imported, double us);
 
 struct ImportedNetwork {
   core::Network network;

@@ -21,6 +21,7 @@ struct Sums {
   std::int64_t optimizer_ns = 0;
   std::int64_t optimizer_wait_ns = 0;
   std::int64_t exposed_ns = 0;
+  std::int64_t exposed_before_ns = 0;
   std::int64_t wait_ns = 0;
   std::int64_t idle_before_ns = 0;
 };
@@ -31,14 +32,60 @@ bool is_of_layer(const Calls& calls, const Work& work) {
          calls.calls[static_cast<std::size_t>(work.call)].step >= 0;
 }
 
+/// From when on each step holds but one pass forward and backward: the last of its micro-batches that is
+/// kept, or the one after its last but one update.
+std::vector<std::int64_t> last_passes(const Calls& calls) {
+  std::vector<std::int64_t> out;
+  for (const Step& step : calls.steps) out.push_back(step.kept_from_ns);
+  std::vector<bool> has_updated(calls.steps.size(), false);
+  for (const Work& work : calls.work) {
+    if (work.step < 0) continue;
+    const auto step = static_cast<std::size_t>(work.step);
+    if (work.role == Role::optimizer) has_updated[step] = true;
+    const bool trains = work.role == Role::forward && work.call >= 0 &&
+                        calls.calls[static_cast<std::size_t>(work.call)].has_backward;
+    if (!trains || !has_updated[step]) continue;
+    out[step] = std::max(out[step], work.launched_ns);
+    has_updated[step] = false;
+  }
+  return out;
+}
+
+/// Says of compute kernels, in order, whether what was exposed before them is communication of earlier passes
+/// than the last of their step. The simulation has one pass, so that it is as much a part of the iteration's
+/// other work as the kernels of micro-batches that are left out. Before the first kernel of a step it is
+/// communication of the step before.
+class EarlierPasses {
+ public:
+  explicit EarlierPasses(const Calls& calls) : last_ns_(last_passes(calls)), states_(calls.steps.size()) {}
+
+  bool were_exposed(const Work& work) {
+    if (work.role == Role::communication || work.role == Role::copy) return false;
+    const auto step = static_cast<std::size_t>(work.step);
+    State& state = states_[step];
+    const bool out = state.has_begun && !state.has_ended && last_ns_[step] != INT64_MIN;
+    state = {.has_begun = true, .has_ended = state.has_ended || work.launched_ns >= last_ns_[step]};
+    return out;
+  }
+
+ private:
+  struct State {
+    bool has_begun = false;
+    bool has_ended = false;  ///< a kernel of the last pass has run
+  };
+  std::vector<std::int64_t> last_ns_;
+  std::vector<State> states_;  ///< of each step
+};
+
 std::vector<Sums> sums_of(const Trace& trace, const Calls& calls) {
   std::vector<Sums> out(calls.steps.size());
+  EarlierPasses earlier(calls);
   for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
     const Work& work = calls.work[i];
     if (work.step < 0) continue;
     Sums& sums = out[static_cast<std::size_t>(work.step)];
     sums.end_ns = std::max(sums.end_ns, trace.kernels[i].end_ns);
-    sums.exposed_ns += work.time.exposed_ns;
+    (earlier.were_exposed(work) ? sums.exposed_before_ns : sums.exposed_ns) += work.time.exposed_ns;
     sums.wait_ns += work.time.wait_ns;
     sums.idle_before_ns += work.idle_before_ns;
     if (work.role == Role::optimizer) sums.optimizer_wait_ns += work.time.wait_ns;
@@ -67,6 +114,7 @@ Iteration iteration(const Sums& sums, const HostIteration& host, std::int64_t le
           .layers_us = us(sums.layers_ns),
           .exchange_us = us(sums.exchange_ns),
           .exposed_us = us(sums.exposed_ns),
+          .exposed_before_us = us(sums.exposed_before_ns),
           .wait_us = us(sums.wait_ns),
           .host_us = us(host.layers_ns + host.rest_ns),
           .synchronizes = host.synchronizes,

@@ -19,6 +19,7 @@ struct Iteration {
   double layers_us = 0;          ///< kernels of layers
   double exchange_us = 0;        ///< of layers_us, waits for exchanges that are no collectives of gradients
   double exposed_us = 0;         ///< communication while no other kernel ran
+  double exposed_before_us = 0;  ///< likewise, in earlier passes than the last, and no part of exposed_us
   double wait_us = 0;  ///< the GPU waited for the host to launch kernels of layers and of the update
   double idle_us = 0;  ///< the GPU waited for what the host does before the next iteration
   double host_us = 0;  ///< what the host did, without waiting for the GPU

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "core/statistics.hpp"
 #include "profiler/traces/kineto/collective_size.hpp"
 
@@ -114,6 +116,25 @@ std::vector<Step> joined_steps(const Trace& trace, std::vector<Step> marked) {
     if (!goes_on && (out.size() == 1 || !(out.back().*sign))) out.back().may_be_partial = true;
   }
   return out;
+}
+
+std::string numbers_text(const std::vector<Step>& steps, const std::vector<std::int32_t>& which) {
+  constexpr std::size_t kMostRuns = 8;
+  std::vector<std::pair<std::int64_t, std::int64_t>> runs;
+  for (const std::int32_t each : which) {
+    const Step& step = steps[static_cast<std::size_t>(each)];
+    const std::int64_t first = number_in(step.label).value_or(each + 1);
+    const std::int64_t last = number_in(step.last_label).value_or(first);
+    if (!runs.empty() && runs.back().second + 1 == first)
+      runs.back().second = last;
+    else
+      runs.emplace_back(first, last);
+  }
+  std::string out;
+  for (std::size_t i = 0; i < runs.size() && i < kMostRuns; ++i)
+    out += fmt::format("{}{}{}", i == 0 ? "" : ", ", runs[i].first,
+                       runs[i].first == runs[i].second ? "" : fmt::format(" to {}", runs[i].second));
+  return runs.size() > kMostRuns ? out + " and others" : out;
 }
 
 StepGaps::StepGaps(const std::vector<Step>& steps, bool are_marked) : steps_(steps), are_marked_(are_marked) {

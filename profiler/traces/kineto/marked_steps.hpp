@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "profiler/traces/kineto/step.hpp"
@@ -18,6 +19,10 @@ std::vector<Step> joined_steps(const Trace& trace, std::vector<Step> marked);
 
 /// Says of every step whether it holds the update and collectives of gradients.
 void describe_steps(const Trace& trace, std::vector<Step>& steps);
+
+/// Returns "3 to 5, 7" for steps that markers number so, and "1 to 3" for the first three of steps without
+/// numbers. After eight runs it ends with "and others".
+std::string numbers_text(const std::vector<Step>& steps, const std::vector<std::int32_t>& which);
 
 /// The times between marked steps.
 class StepGaps {

@@ -53,11 +53,13 @@ std::int64_t keep_last_micro_batches(Calls& calls) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     std::vector<MicroBatch> all = micro_batches(steps[i]);
     const auto last = parameters_of(all.back());
+    const std::int64_t begin_ns = all.back().empty() ? INT64_MIN : all.back().front()->start_ns;
     all.pop_back();
     if (!std::all_of(all.begin(), all.end(),
                      [&](const MicroBatch& batch) { return parameters_of(batch) == last; }))
       continue;
     most = std::max(most, static_cast<std::int64_t>(all.size()) + 1);
+    if (!all.empty()) calls.steps[i].kept_from_ns = begin_ns;
     for (const MicroBatch& batch : all) {
       calls.steps[i].left_out += batch.size();
       for (Call* call : batch) call->step = -1;

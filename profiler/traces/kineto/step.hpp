@@ -18,6 +18,7 @@ struct Step {
   bool has_update = false;                 ///< named by an annotation of the optimizer
   bool has_collectives = false;            ///< of gradients
   std::size_t left_out = 0;                ///< calls of earlier micro-batches, see keep_last_micro_batches()
+  std::int64_t kept_from_ns = INT64_MIN;   ///< the last micro-batch begins, likewise
   bool may_be_partial = false;             ///< nothing says that the trace holds its begin
   std::int64_t first_lost_ns = INT64_MAX;  ///< the first launch whose kernel has no time in the trace
 };

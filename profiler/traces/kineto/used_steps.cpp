@@ -72,12 +72,14 @@ class Choice {
     find_groups();
     for (const StepNumbers& group : groups_)
       for (const std::int32_t step : group)
-        if (is_whole(group, step)) out_.lengths_us.push_back(length_us(step));
+        if (is_whole(group, step)) out_.measured.push_back(step);
+    std::sort(out_.measured.begin(), out_.measured.end());
+    out_.lengths_us = known(out_.measured);
     median_us_ = out_.median_us();
     const StepNumbers* const group = chosen();
     if (group == nullptr) return std::move(out_);
     out_.alike = group->size();
-    if (out_.lengths_us.empty()) out_.lengths_us = known(*group);
+    if (out_.measured.empty()) out_.lengths_us = known(out_.measured = *group);
     median_us_ = out_.median_us();
     out_.steps = used(*group);
     out_.used_us = median(known(out_.steps));

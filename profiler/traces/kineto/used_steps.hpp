@@ -18,9 +18,10 @@ CallsByStep calls_by_step(const Calls& calls);
 struct UsedSteps {
   std::vector<std::int32_t> steps;  ///< alike, in their order
   std::size_t with_layers = 0;
-  std::size_t alike = 0;                ///< to these, themselves included
-  std::vector<double> lengths_us = {};  ///< of all whole steps of known length
-  double used_us = 0;                   ///< the median of those that are used
+  std::size_t alike = 0;                    ///< to these, themselves included
+  std::vector<double> lengths_us = {};      ///< of all whole steps of known length
+  std::vector<std::int32_t> measured = {};  ///< these steps, in their order
+  double used_us = 0;                       ///< the median of those that are used
 
   double median_us() const;
   /// Whether other steps ran something else, and are more, or take so long that it matters.

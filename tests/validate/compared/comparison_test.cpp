@@ -268,6 +268,30 @@ TEST_CASE("compare: the end of a collective that an earlier iteration began is n
   check_sum(longer);
 }
 
+TEST_CASE(
+    "compare, import: the trace of an FSDP job has neither all-reduces for a plan nor buckets for one") {
+  const ImportedJob job;
+  const std::string plan = job.folder / "x.plan.json";
+  REQUIRE(support::run_program({"plan", job.scenario, "-o", plan}).exit_code == 0);
+  const std::string trace = (support::source_dir() / "tests/data/cpu/fsdp/rank0.json.gz").string();
+  const support::Outcome compared = support::run_program({"compare", trace, "--plan", plan});
+  CHECK(compared.exit_code == 2);
+  CHECK(
+      compared.err ==
+      trace +
+          ": /: expected all-reduces, which a plan with the pipeline wfbp sends, got reduce_scatter, "
+          "all_gather alone, as of FSDP or ZeRO; compare a plan with their pipeline, or give a network that "
+          "has all-reduces (--network)\n");
+  const support::Outcome imported =
+      support::run_program({"import", trace, "-o", job.folder / "f.json", "--plan", job.folder / "g.json"});
+  CHECK(imported.exit_code == 2);
+  CHECK(imported.err ==
+        trace +
+            ": /: expected collectives of DDP or ZeRO-1/2, to write a plan of their buckets, got those of "
+            "FSDP, whose groups are modules; fusewise compare takes its trace without --plan, or with a "
+            "scenario whose schedule is fsdp2\n");
+}
+
 TEST_CASE("compare: a trace with itself has no difference") {
   const support::Outcome same = support::run_program(
       {"compare", kJob + "/worker0.pt.trace.json.gz", kJob + "/worker0.pt.trace.json.gz"});

@@ -108,6 +108,13 @@ std::vector<Case> cases() {
        },
        {false, true, false, true, false, false, false, false},
        "shard"},
+      {"parameters that are gathered where whole gradients are summed are no collectives of a schedule",
+       {
+           {"allreduce", "dp", 1000, kHook, 6},
+           {"_allgather_base", "dp", 1000, kElsewhere},
+       },
+       {false, true},
+       "dp"},
       {"a group that scatters what forward computes is none that scatters gradients",
        {
            {"_allgather_base", "tp", 9000, kForward},  // sequence parallel

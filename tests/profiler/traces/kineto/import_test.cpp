@@ -130,7 +130,7 @@ TEST_CASE("kineto: medians and spread over steps, gradients in the order they go
     CHECK(profile_text(import_text(made.text.as_array(), {.device = "NVIDIA H100"}).profile) ==
           profile_text(imported.profile));
     CHECK(tells(imported, "5 steps, 5 with layers, 5 of them alike and used"));
-    CHECK(tells(imported, "an iteration takes 20.000 ms (median of 5, spread 0.000)"));
+    CHECK(tells(imported, "an iteration takes 20.000 ms (median of 5 steps: 0 to 4; spread 0.000)"));
     CHECK(imported.iteration_us == 20000);
     CHECK(tells(imported, "100.00 % of it attributed"));
   }
@@ -682,8 +682,8 @@ TEST_CASE("kineto: through the program, with a network beside the profile") {
   const support::Outcome no_plan =
       support::run_program({"import", trace, "-o", profile, "--plan", (folder.path() / "x.json").string()});
   CHECK(no_plan.exit_code == 2);
-  CHECK(no_plan.err.find("expected all-reduces that add up to the gradients, to write a plan of them, got "
-                         "others") != std::string::npos);
+  CHECK(no_plan.err.find("expected all-reduces or reduce-scatters that add up to the gradients, to write a "
+                         "plan of them, got others") != std::string::npos);
   // launches come every 20 ms, and the GPU does less in between
   CHECK(outcome.out.find("predicted with ddp on 4 workers: 20.000 ms, measured 20.000 ms (+0.0 %)") !=
         std::string::npos);
@@ -710,18 +710,31 @@ TEST_CASE("kineto: through the program, with a network beside the profile") {
                       "network, got none") != std::string::npos);
 }
 
-TEST_CASE("kineto: what is predicted is told without and with the waiting for slower workers") {
+TEST_CASE("kineto: what is predicted is what the written files give, and is told without the added waiting") {
   // 780 us, of which gradients are summed for 80; the update is launched 5 us before the end of that. The
   // shortest sum, of 20 us, ends before.
   const support::TemporaryFolder folder;
   const MarkedJob job({{.sum_us = 20}, {.sum_us = 80}, {.sum_us = 80}, {.sum_us = 80}});
   const support::Outcome outcome =
-      support::run_program({"import", folder.put("t.json", job.text()), "-o", folder / "p.json"});
-  CHECK(outcome.out.find(
-            "predicted with ddp on 2 workers: 0.775 ms, measured 0.780 ms (-0.6 %), with the trace's "
-            "1 bucket (--plan writes them); 0.005 ms that are missing are taken for waiting for slower "
-            "workers, and 0.780 "
-            "ms are predicted with it") != std::string::npos);
+      support::run_program({"import", folder.put("t.json", job.text()), "-o", folder / "p.json", "--network",
+                            folder / "n.json", "--plan", folder / "plan.json"});
+  CAPTURE(outcome.out);
+  CHECK(
+      outcome.out.find(
+          "predicted with ddp on 2 workers: 0.780 ms, measured 0.780 ms (+0.0 %), with the trace's 1 bucket "
+          "(--plan writes them); 0.005 ms that were missing are taken for waiting for slower workers, "
+          "without which it is 0.775 ms (-0.6 %)") != std::string::npos);
+  CHECK(outcome.out.find("an iteration takes 0.780 ms (median of 4 steps: 3 to 6; spread ") !=
+        std::string::npos);
+  const std::string scenario =
+      folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "profile": "p.json",
+    "network": "n.json", "workers": 2, "schedules": [{"pipeline": "wfbp", "fusion": {"kind": "plan",
+    "file": "plan.json"}}]})");
+  const support::Outcome simulated = support::run_program({"simulate", scenario, "--json"});
+  REQUIRE(simulated.exit_code == 0);
+  const auto results = nlohmann::json::parse(simulated.out)["results"];
+  REQUIRE(results.size() == 1);
+  CHECK(results[0]["iteration_us"].get<double>() == doctest::Approx(780));
 }
 
 TEST_CASE("kineto: kernels that several processes launch are warned of, as their ranks are added up") {

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,6 +19,9 @@ namespace kineto {
 /// How a job runs and how its trace is written. Times are us.
 struct MadeJob {
   enum class Wait { never, at_end, after_backward, at_begin };  ///< of the host for the device
+  /// ZeRO-1/2 scatters gradients, or sums them whole, and gathers parameters after the update: by bucket, or
+  /// all at once.
+  enum class Zero { no, by_bucket, at_once, summed };
 
   std::uint64_t seed = 1;
   int layers = 4;
@@ -32,8 +37,13 @@ struct MadeJob {
   bool reads_layers = false;  ///< likewise after every third layer's forward
   double reading_us = 40;
   int micro_batches = 1;
+  bool sends_each_batch = false;  ///< otherwise the last micro-batch sends its gradients
+  int updates = 1;  ///< of an iteration, each of a model of its own with a layer less than before
   int workers = 1;
-  double slower_workers_us = 0;  ///< the first bucket of each iteration waits for them
+  int rank = 0;
+  Zero zero = Zero::no;
+  double slower_workers_us =
+      0;  ///< the first bucket of each backward pass waits for them, of which one is rank 1
   double noise = 0.01;
   int iterations = 5;
 
@@ -52,8 +62,12 @@ struct MadeJob {
   bool begins_amid = false;  ///< of an iteration
   bool ends_amid = false;
   bool truncates_to_us = false;
-  bool copies_beside = false;     ///< the next batch, on a stream of its own
-  bool sends_buffers = false;     ///< DDP broadcasts those of norms before each forward, and copies them
+  bool copies_beside = false;  ///< the next batch, on a stream of its own
+  bool sends_buffers = false;  ///< DDP broadcasts those of norms before each forward, and copies them
+  /// Rank 1 comes so much later to these broadcasts, and the others wait for it, but in every fourth
+  /// iteration only if it is always late.
+  double late_us = 0;
+  bool is_always_late = false;
   bool has_batch_norms = false;   ///< synchronized over all workers, in DDP's process group
   bool copies_gradients = false;  ///< DDP copies them out of their buckets
   bool has_sizes = true;          ///< of all-reduces
@@ -86,8 +100,8 @@ class MadeTrace {
         "{{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\", \"baseTimeNanoseconds\": 1700000000000000000, "
         "\"deviceProperties\": [{{\"id\": 0, \"name\": \"GPU\"}}], \"distributedInfo\": {{\"backend\": "
         "\"nccl\", "
-        "\"rank\": 0, \"world_size\": {}}}, \"traceEvents\": [\n",
-        job_.workers);
+        "\"rank\": {}, \"world_size\": {}}}, \"traceEvents\": [\n",
+        job_.rank, job_.workers);
     bool first = true;
     for (const Event& event : events_) {
       const bool is_kernel = event.category == "kernel";
@@ -109,6 +123,8 @@ class MadeTrace {
     double launched = 0;
     std::string arguments = {};
   };
+
+  int layers() const { return job_.layers - turn_; }
 
   double noisy(double us) {
     const double unit = static_cast<double>(bits_() % 2001) / 1000 - 1;  // -1 to 1
@@ -196,19 +212,27 @@ class MadeTrace {
     host_ += noisy(job_.reading_us);
   }
 
+  /// The process group of all workers.
+  std::string group() const {
+    std::string ranks;
+    for (int rank = 0; rank < job_.workers; ++rank) ranks += fmt::format("{}{}", rank == 0 ? "" : ", ", rank);
+    return fmt::format("\"Process Group Name\": \"0\", \"Process Group Ranks\": \"[{}]\", \"Group size\": {}",
+                       ranks, job_.workers);
+  }
+
   void send_buffers() {
     ++correlation_;
     const double at = host_;
     host_ += noisy(job_.launch_us);
     add("cuda_runtime", "cudaLaunchKernelExC", 1, at, host_,
         fmt::format("\"correlation\": {}", correlation_));
-    const double start = std::max({channel_, device_, at});
-    device_ = channel_ = start + noisy(60);
+    const double late = job_.is_always_late || ++broadcasts_ % 4 != 0 ? job_.late_us : 0;
+    const double start = std::max({channel_, device_, at}) + (job_.rank == 1 ? late : 0);
+    device_ = channel_ = start + noisy(60) + (job_.rank == 1 ? 0 : late);
     add("kernel", "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20, start, channel_,
-        fmt::format(
-            "\"correlation\": {}, \"Collective name\": \"broadcast\", \"In msg nelems\": 53120, \"Out "
-            "msg nelems\": 53120, \"dtype\": \"Byte\", \"Group size\": {}",
-            correlation_, job_.workers),
+        fmt::format("\"correlation\": {}, \"Collective name\": \"broadcast\", \"In msg nelems\": 53120, "
+                    "\"Out msg nelems\": 53120, \"dtype\": \"Byte\", {}",
+                    correlation_, group()),
         at);
     for (int i = 0; i < 3; ++i) range("cpu_op", "aten::copy_", 1, "", [&] { launch(1, "copy_kernel", 3); });
   }
@@ -224,8 +248,8 @@ class MadeTrace {
     device_ = channel_ = start + noisy(20);
     add("kernel", kernel, 20, start, channel_,
         fmt::format("\"correlation\": {}, \"Collective name\": \"{}\", \"In msg nelems\": 512, \"Out msg "
-                    "nelems\": 512, \"dtype\": \"Float\", \"Group size\": {}",
-                    correlation_, kind, job_.workers),
+                    "nelems\": 512, \"dtype\": \"Float\", {}",
+                    correlation_, kind, group()),
         at);
   }
 
@@ -233,10 +257,9 @@ class MadeTrace {
     if (job_.sends_buffers && job_.workers > 1) send_buffers();
     if (job_.is_compiled)
       return range("cpu_op", "CompiledFunction", 1, sequence(batch, 0), [&] {
-        for (int layer = 0; layer < job_.layers; ++layer)
-          kernels_of(1, layer, job_.kernels, "triton_poi_fused");
+        for (int layer = 0; layer < layers(); ++layer) kernels_of(1, layer, job_.kernels, "triton_poi_fused");
       });
-    for (int layer = 0; layer < job_.layers; ++layer) {
+    for (int layer = 0; layer < layers(); ++layer) {
       const auto operators = [&] {
         range("cpu_op", "aten::linear", 1, sequence(batch, layer) + shape("[[32, 8], [8, 8]]"), [&] {
           if (!job_.launches_outside) kernels_of(1, layer, job_.kernels, "gemm");
@@ -280,46 +303,74 @@ class MadeTrace {
   void accumulate(int layer, bool sends) {
     const auto node = [&] {
       range("cpu_op", "torch::autograd::AccumulateGrad", 2,
-            job_.has_shapes ? "\"Input Dims\": [[1000, 1000]]" : "", [] {});
+            job_.has_shapes ? fmt::format("\"Input Dims\": [[{}, 1000]]", 1000 - turn_) : "", [] {});
     };
     if (job_.names_accumulation) evaluated("torch::autograd::AccumulateGrad", "", node);
     const bool is_end_of_bucket = layer % 2 == 0;
-    if (sends && is_end_of_bucket) send(job_.layers % 2 == 1 && layer == job_.layers - 1 ? 1 : 2, layer);
+    if (sends && is_end_of_bucket) send(layers() % 2 == 1 && layer == layers() - 1 ? 1 : 2, layer);
   }
 
-  /// An all-reduce of this many gradients.
+  /// An all-reduce or reduce-scatter of this many gradients.
   void send(int gradients, int layer) {
+    const bool is_first = layer >= job_.layers - 2;
+    const std::optional<double> late_us = is_first ? std::optional(job_.slower_workers_us) : std::nullopt;
+    if (job_.zero == MadeJob::Zero::no || job_.zero == MadeJob::Zero::summed)
+      collective("allreduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", gradients, 50 + 200.0 * gradients,
+                 late_us);
+    else
+      collective("_reduce_scatter_base", "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", gradients,
+                 50 + 200.0 * gradients, late_us);
+    sent_.push_back(gradients);
+  }
+
+  /// Gathers the parameters that every worker has updated; the next forward pass waits for them.
+  void gather() {
+    if (job_.zero != MadeJob::Zero::by_bucket) sent_ = {job_.layers};
+    for (const int gradients : sent_)
+      collective("_allgather_base", "ncclDevKernel_AllGather_RING_LL", gradients, 30 + 150.0 * gradients);
+    device_ = std::max(device_, channel_);
+  }
+
+  /// A collective of this many gradients or parameters.
+  void collective(const char* kind, const char* kernel, int gradients, double us,
+                  std::optional<double> late_us = {}) {
+    const bool gathers = std::string_view(kernel).find("AllGather") != std::string_view::npos;
+    const bool scatters = std::string_view(kernel).find("ReduceScatter") != std::string_view::npos;
     ++correlation_;
     const double at = host_;
     host_ += noisy(job_.launch_us);
-    add("cuda_runtime", "cudaLaunchKernelExC", 2, at, host_,
+    add("cuda_runtime", "cudaLaunchKernelExC", gathers ? 1 : 2, at, host_,
         fmt::format("\"correlation\": {}", correlation_));
-    const bool is_first = layer >= job_.layers - 2;
-    const double start = std::max({channel_, device_, at});
-    channel_ = start + noisy(50 + 200.0 * gradients) + (is_first ? noisy(job_.slower_workers_us) : 0);
-    add("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20, start,
-        channel_,
-        fmt::format("\"correlation\": {}, \"Collective name\": \"allreduce\", {}\"dtype\": \"Float\", "
-                    "\"Group size\": {}",
-                    correlation_,
-                    job_.has_sizes ? fmt::format("\"In msg nelems\": {0}, \"Out msg nelems\": {0}, ",
-                                                 gradients * 1'000'000)
+    double start = std::max({channel_, device_, at});
+    channel_ = start + noisy(us);
+    if (late_us) {
+      const double late = noisy(*late_us);
+      channel_ += late;
+      if (job_.rank == 1) start += late;
+    }
+    const int elements = gradients * 1'000'000;
+    add("kernel", fmt::format("{}(ncclDevKernelArgsStorage<4096ul>)", kernel), 20, start, channel_,
+        fmt::format("\"correlation\": {}, \"Collective name\": \"{}\", {}\"dtype\": \"Float\", {}",
+                    correlation_, kind,
+                    job_.has_sizes ? fmt::format("\"In msg nelems\": {}, \"Out msg nelems\": {}, ",
+                                                 gathers ? elements / job_.workers : elements,
+                                                 scatters ? elements / job_.workers : elements)
                                    : "",
-                    job_.workers),
+                    group()),
         at);
   }
 
   void backward(int batch, bool is_last) {
-    const bool sends = is_last && job_.workers > 1;
+    const bool sends = (is_last || job_.sends_each_batch) && job_.workers > 1;
+    sent_.clear();
     host_ += 5;
     if (job_.is_compiled) {
       evaluated("CompiledFunctionBackward", sequence(batch, 0), [&] {
-        for (int layer = job_.layers; layer-- > 0;)
-          kernels_of(2, layer, 2 * job_.kernels, "triton_red_fused");
+        for (int layer = layers(); layer-- > 0;) kernels_of(2, layer, 2 * job_.kernels, "triton_red_fused");
       });
-      for (int layer = job_.layers; layer-- > 0;) accumulate(layer, sends);
+      for (int layer = layers(); layer-- > 0;) accumulate(layer, sends);
     } else {
-      for (int layer = job_.layers; layer-- > 0;) {
+      for (int layer = layers(); layer-- > 0;) {
         evaluated("AddmmBackward0", sequence(batch, layer), [&] {
           if (job_.has_batch_norms) exchange(2, "allreduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
           kernels_of(2, layer, 2 * job_.kernels, "gemm_backward");
@@ -328,7 +379,7 @@ class MadeTrace {
       }
     }
     if (sends) device_ = std::max(device_, channel_);
-    for (int layer = job_.layers; sends && job_.copies_gradients && layer-- > 0;)
+    for (int layer = layers(); sends && job_.copies_gradients && layer-- > 0;)
       range("cpu_op", "torch.distributed.ddp.reducer::copy_bucket_to_grad", 2, "",
             [&] { range("cpu_op", "aten::mul_", 2, "", [&] { launch(2, "copy_kernel", 4); }); });
   }
@@ -358,12 +409,17 @@ class MadeTrace {
         host_ += 5;
       }
       if (job_.wait == MadeJob::Wait::at_begin) wait_for_device("cudaStreamSynchronize");
-      for (int batch = 0; batch < job_.micro_batches; ++batch) {
-        forward(job_.micro_batches * number + batch);
-        backward(job_.micro_batches * number + batch, batch + 1 == job_.micro_batches);
+      for (int turn = 0; turn < job_.updates; ++turn) {
+        turn_ = turn;
+        const int first = job_.micro_batches * (number * job_.updates + turn);
+        for (int batch = first; batch < first + job_.micro_batches; ++batch) {
+          forward(batch);
+          backward(batch, batch + 1 == first + job_.micro_batches);
+        }
+        if (job_.wait == MadeJob::Wait::after_backward) wait_for_device("cudaStreamSynchronize");
+        update(first + job_.micro_batches);
+        if (job_.zero != MadeJob::Zero::no && job_.workers > 1) gather();
       }
-      if (job_.wait == MadeJob::Wait::after_backward) wait_for_device("cudaStreamSynchronize");
-      update(job_.micro_batches * (number + 1));
       if (job_.wait == MadeJob::Wait::at_end) wait_for_device("cudaDeviceSynchronize");
     };
     if (job_.has_steps)
@@ -399,6 +455,9 @@ class MadeTrace {
   double from_ = 0;
   double to_ = 1e300;
   bool is_first_ = false;
+  int turn_ = 0;  ///< which update of the iteration
+  int broadcasts_ = 0;
+  std::vector<int> sent_ = {};  ///< gradients in each bucket of this backward pass
   std::int64_t correlation_ = 0;
   std::int64_t operator_ = 0;
   std::vector<double> begins_;

@@ -8,8 +8,12 @@
 
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include "planner/scenarios/replay.hpp"
 #include "profiler/traces/kineto/import.hpp"
+#include "tests/support/program.hpp"
 #include "tests/support/random.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -35,7 +39,8 @@ Outcome outcome(const MadeJob& job, const traces::ImportOptions& options = {.bat
   out.replay = scenarios::replay(out.imported.profile, out.imported.network,
                                  {.iteration_us = out.imported.iteration_us,
                                   .exposed_us = out.imported.exposed_us,
-                                  .buckets = out.imported.buckets});
+                                  .buckets = out.imported.buckets,
+                                  .gathers_after_update = out.imported.gathers_after_update});
   return out;
 }
 
@@ -89,7 +94,7 @@ TEST_CASE("made job: DDP without slower workers is predicted within 10 %, and ne
     CAPTURE(out.replay.predicted_us);
     const scenarios::Replay& run = out.replay;
     CHECK(run.computing_us + run.rest_us + run.exposed_us + run.waiting_us ==
-          doctest::Approx(run.predicted_us));
+          doctest::Approx(run.iteration_us));
     CHECK(run.iteration_us + 1e-3 >= run.predicted_us);
     CHECK(out.predicted_error() < 0.1);
     worst = std::max(worst, out.predicted_error());
@@ -207,6 +212,153 @@ TEST_CASE("made job: batch norms that are synchronized queue behind buckets of g
     CHECK(out.imported.iteration_us == doctest::Approx(out.truth_us).epsilon(0.01));
     CHECK(out.predicted_error() < 0.03);
   }
+}
+
+TEST_CASE("made job: parameters that are gathered after the update are ZeRO, and not FSDP, within 2 %") {
+  for (const MadeJob::Zero zero : {MadeJob::Zero::by_bucket, MadeJob::Zero::at_once})
+    for (const bool has_steps : {true, false}) {
+      CAPTURE(static_cast<int>(zero));
+      CAPTURE(has_steps);
+      const Outcome out = outcome({.layers = 6,
+                                   .kernel_us = 100,
+                                   .workers = 4,
+                                   .zero = zero,
+                                   .iterations = 6,
+                                   .has_steps = has_steps});
+      CHECK(out.imported.gathers_after_update);
+      CHECK(out.replay.schedule == "zero");
+      CHECK(out.replay.buckets == 3);
+      CHECK(out.imported.iteration_us == doctest::Approx(out.truth_us).epsilon(0.01));
+      CHECK(out.predicted_error() < 0.02);
+    }
+}
+
+TEST_CASE(
+    "made job: parameters that are gathered beside whole sums of gradients are other work, within 2 %") {
+  for (const bool has_steps : {true, false}) {
+    CAPTURE(has_steps);
+    const Outcome out = outcome({.layers = 6,
+                                 .kernel_us = 100,
+                                 .workers = 4,
+                                 .zero = MadeJob::Zero::summed,
+                                 .iterations = 6,
+                                 .has_steps = has_steps});
+    CHECK(out.replay.schedule == "ddp");
+    CHECK(out.replay.buckets == 3);
+    CHECK(out.predicted_error() < 0.02);
+    CHECK(out.imported.profile.iteration->other_us > 900);  // 930 us, less what the host hides
+    CHECK(std::ranges::any_of(out.imported.warnings, [](const std::string& warning) {
+      return warning.starts_with("parameters are gathered after the update");
+    }));
+  }
+}
+
+TEST_CASE("made job: micro-batches that all send their gradients are predicted within 3 %") {
+  for (const int micro_batches : {2, 4})
+    for (const MadeJob::Zero zero : {MadeJob::Zero::no, MadeJob::Zero::by_bucket}) {
+      CAPTURE(micro_batches);
+      CAPTURE(static_cast<int>(zero));
+      const Outcome out = outcome({.layers = 6,
+                                   .micro_batches = micro_batches,
+                                   .sends_each_batch = true,
+                                   .workers = 4,
+                                   .zero = zero});
+      CHECK(out.imported.buckets == std::vector<std::int64_t>{2'000'000, 2'000'000, 2'000'000});
+      CHECK(out.replay.buckets == 3);
+      CHECK(out.imported.iteration_us == doctest::Approx(out.truth_us).epsilon(0.01));
+      CHECK(out.predicted_error() < 0.03);
+      CHECK(std::ranges::any_of(out.imported.warnings, [](const std::string& warning) {
+        return warning.find("every micro-batch sends its own") != std::string::npos;
+      }));
+    }
+}
+
+TEST_CASE("made job: of micro-batches that all wait for a slower worker the waiting of the last is counted") {
+  std::vector<double> waiting_us;
+  for (const int micro_batches : {1, 2, 3}) {
+    MadeJob job = {.micro_batches = micro_batches,
+                   .sends_each_batch = true,
+                   .workers = 2,
+                   .slower_workers_us = 2000,
+                   .noise = 0};
+    const support::TemporaryFolder folder;
+    const support::TemporaryFolder written;
+    for (job.rank = 0; job.rank < 2; ++job.rank)
+      folder.put(fmt::format("rank{}.json", job.rank), MadeTrace(job).text());
+    const support::Outcome imported =
+        support::run_program({"import", folder.path().string(), "-o", written / "p.json"});
+    REQUIRE(imported.exit_code == 0);
+    waiting_us.push_back(core::read_profile(core::Field::load(written / "p.json")).iteration->waiting_us);
+  }
+  CHECK(waiting_us[0] > 1500);  // backward hides some of it
+  CHECK(waiting_us[1] == doctest::Approx(waiting_us[0]).epsilon(0.02));
+  CHECK(waiting_us[2] == doctest::Approx(waiting_us[0]).epsilon(0.02));
+}
+
+bool warns_of_updates(const Outcome& out) {
+  return std::ranges::any_of(out.imported.warnings, [](const std::string& warning) {
+    return warning.starts_with("without step markers");
+  });
+}
+
+TEST_CASE("made job: without step markers an iteration of several updates is told by what repeats") {
+  for (const int updates : {2, 3})
+    for (const bool begins_amid : {true, false}) {
+      CAPTURE(updates);
+      CAPTURE(begins_amid);
+      MadeJob job = {.updates = updates, .iterations = 6, .has_shapes = true, .begins_amid = begins_amid};
+      const Outcome marked = outcome(job);
+      job.has_steps = false;
+      const Outcome out = outcome(job);
+      CHECK(out.imported.iteration_us == doctest::Approx(out.truth_us).epsilon(0.02));
+      CHECK(out.error() < 0.02);
+      CHECK(out.imported.profile.layers.size() == marked.imported.profile.layers.size());
+      CHECK(warns_of_updates(out));
+      CHECK_FALSE(warns_of_updates(marked));
+    }
+  CHECK_FALSE(warns_of_updates(outcome({.iterations = 6, .has_steps = false})));
+}
+
+TEST_CASE("made job: what an update before the last of an iteration exposes is other work, within 3 %") {
+  const Outcome out = outcome({.updates = 2, .workers = 2, .iterations = 6});
+  CHECK(out.imported.iteration_us == doctest::Approx(out.truth_us).epsilon(0.01));
+  CHECK(out.predicted_error() < 0.03);
+  CHECK(out.imported.profile.iteration->other_us == doctest::Approx(450).epsilon(0.05));
+}
+
+TEST_CASE("made job: what DDP's broadcast of buffers takes beyond the shortest is waiting") {
+  const MadeJob job = {.kernel_us = 200, .workers = 2, .sends_buffers = true, .late_us = 800};
+  MadeJob calm = job;
+  calm.late_us = 0;
+  const Outcome out = outcome(job);
+  CHECK(out.error() < 0.01);
+  CHECK(out.replay.waiting_us == doctest::Approx(800).epsilon(0.05));
+  CHECK(out.replay.iteration_us - out.replay.waiting_us ==
+        doctest::Approx(outcome(calm).truth_us).epsilon(0.01));
+}
+
+TEST_CASE("made job: a rank that is always late to a broadcast is told by the traces of both") {
+  MadeJob job = {.kernel_us = 200,
+                 .workers = 2,
+                 .noise = 0,
+                 .sends_buffers = true,
+                 .late_us = 800,
+                 .is_always_late = true};
+  const support::TemporaryFolder folder;
+  const support::TemporaryFolder written;
+  for (job.rank = 0; job.rank < 2; ++job.rank)
+    folder.put(fmt::format("rank{}.json", job.rank), MadeTrace(job).text());
+  const support::Outcome imported =
+      support::run_program({"import", folder.path().string(), "-o", written / "p.json"});
+  CAPTURE(imported.err);
+  REQUIRE(imported.exit_code == 0);
+  const core::Profile profile = core::read_profile(core::Field::load(written / "p.json"));
+  CHECK(profile.iteration->waiting_us == doctest::Approx(800).epsilon(0.05));
+  CHECK(imported.out.find("(+0.0 %)") != std::string::npos);
+  const support::Outcome compared = support::run_program({"compare", folder.path().string(), "--json"});
+  REQUIRE(compared.exit_code == 0);
+  for (const nlohmann::json& side : nlohmann::json::parse(compared.out)["sides"])
+    CHECK(side["waiting_us"].get<double>() == doctest::Approx(800).epsilon(0.05));
 }
 
 TEST_CASE("made job: a job that is limited by launches is told from one that the GPU limits") {

@@ -103,5 +103,17 @@ TEST_CASE("marked steps: the next one has the next number, or begins soon after"
   CHECK(gaps.usual_ns() == (800 + 50) / 2);
 }
 
+TEST_CASE("marked steps: steps are named by their markers, or counted where these have no numbers") {
+  const auto step = [](const std::string& first, const std::string& last) {
+    return Step{.label = first, .last_label = last};
+  };
+  const std::vector<Step> numbered = {step("3", "4"), step("5", "6"), step("7", "8"), step("11", "12")};
+  CHECK(numbers_text(numbered, {0, 1, 3}) == "3 to 6, 11 to 12");
+  CHECK(numbers_text(numbered, {1}) == "5 to 6");
+  CHECK(numbers_text(std::vector<Step>(40), {0, 1, 2, 5}) == "1 to 3, 6");
+  CHECK(numbers_text(std::vector<Step>(40), {0, 2, 4, 6, 8, 10, 12, 14, 16}) ==
+        "1, 3, 5, 7, 9, 11, 13, 15 and others");
+}
+
 }  // namespace
 }  // namespace kineto

@@ -84,5 +84,29 @@ TEST_CASE("used steps: a step lasts until the next one only if no marker is miss
   CHECK(holds(imported.account, "3 steps, 3 with layers, 3 of them alike and used"));
 }
 
+TEST_CASE("used steps: lengths that repeat after several steps show a loop of several updates") {
+  CHECK(period_of({100, 60, 101, 61, 100}) == 2);
+  CHECK(period_of({100, 60, 60, 101, 61, 60}) == 3);
+  CHECK(period_of({0, 60, 100, 61, 101, 0}) == 2);
+  CHECK(period_of({100, 60}) == 1);           // nothing repeats
+  CHECK(period_of({100, 95, 100, 95}) == 1);  // hardly anything differs
+  CHECK(period_of({100, 60, 130, 80, 100}) == 1);
+  CHECK(period_of({}) == 1);
+}
+
+TEST_CASE("used steps: updates without markers that take turns, or differ, are warned of") {
+  const MarkedStep small = {.is_marked = false};
+  const MarkedStep slow = {.layer_us = 200, .is_marked = false};
+  const MarkedStep large = {.layers = 5, .is_marked = false};
+  CHECK(holds(import_job({small, slow, small, slow, small, slow}).warnings,
+              "one update is taken for an iteration, but what they take repeats after 2 of them"));
+  CHECK(holds(import_job({small, small, large, small, small}).warnings,
+              "one update is taken for an iteration, but updates differ in their gradients"));
+  const Imported joined = import_job({small, large, small, large, small, large});
+  CHECK(holds(joined.warnings, "2 updates are taken for an iteration"));
+  CHECK(joined.iteration_us == doctest::Approx(small.length_us() + large.length_us()));
+  CHECK_FALSE(holds(import_job({small, small, small, small}).warnings, "without step markers"));
+}
+
 }  // namespace
 }  // namespace kineto
