@@ -58,7 +58,7 @@ std::vector<std::int64_t> read_shape(const Field& field, std::int64_t elements) 
   std::vector<std::int64_t> shape;
   std::int64_t left = elements;
   bool fits = true;
-  for (const Field& size : field.non_empty_items()) {
+  for (const Field& size : field.items()) {
     shape.push_back(size.integer(1, kMaxElements));
     fits = fits && left % shape.back() == 0;
     left /= shape.back();
@@ -74,8 +74,19 @@ ProfileTensor read_tensor(const Field& field, Names& names) {
   ProfileTensor out = {.name = names.unique(field.at("name")),
                        .elements = field.at("elements").integer(1, kMaxElements),
                        .backward_us = optional_time(field, "backward_us")};
-  if (const auto shape = field.find("shape")) out.shape = read_shape(*shape, out.elements);
+  if (const auto shape = field.find("shape")) {
+    out.shape = read_shape(*shape, out.elements);
+    out.is_scalar = out.shape.empty();
+  }
   return out;
+}
+
+std::string read_module(const Field& field, const ProfileLayer& layer) {
+  std::string module = field.text();
+  for (const ProfileTensor& tensor : layer.tensors)
+    if (!is_below(tensor.name, module))
+      field.expected(fmt::format("a module that has the layer's tensor '{}'", tensor.name));
+  return module;
 }
 
 /// Either no tensor has its part of the backward time, or all have and the parts add up to the layer's.
@@ -97,9 +108,9 @@ void check_parts(const Field& field, const ProfileLayer& layer) {
 }
 
 ProfileLayer read_layer(const Field& field, Names& layer_names, Names& tensor_names) {
-  field.allow_only({"name", "kind", "forward_us", "backward_us", "tensors", "forward_spread_us",
-                    "backward_spread_us", "activation_bytes", "forward_device_us", "backward_device_us",
-                    "forward_host_us", "backward_host_us"});
+  field.allow_only({"name", "kind", "forward_us", "backward_us", "tensors", "module", "frozen_elements",
+                    "forward_spread_us", "backward_spread_us", "activation_bytes", "forward_device_us",
+                    "backward_device_us", "forward_host_us", "backward_host_us"});
   ProfileLayer layer = {.name = layer_names.unique(field.at("name")),
                         .kind = field.at("kind").name(),
                         .forward_us = field.at("forward_us").number(0, kMaxTimeUs),
@@ -107,6 +118,9 @@ ProfileLayer read_layer(const Field& field, Names& layer_names, Names& tensor_na
   for (const Field& tensor : field.at("tensors").items())
     layer.tensors.push_back(read_tensor(tensor, tensor_names));
   check_parts(field, layer);
+  if (const auto module = field.find("module")) layer.module = read_module(*module, layer);
+  if (const auto frozen = field.find("frozen_elements"))
+    layer.frozen_elements = frozen->integer(0, kMaxElements);
   layer.forward_spread_us = optional_time(field, "forward_spread_us");
   layer.backward_spread_us = optional_time(field, "backward_spread_us");
   if (const auto bytes = field.find("activation_bytes"))
@@ -150,7 +164,7 @@ ordered_json to_json(const ProfileLayer& layer) {
   ordered_json tensors = ordered_json::array();
   for (const ProfileTensor& tensor : layer.tensors) {
     ordered_json item = {{"name", tensor.name}, {"elements", tensor.elements}};
-    if (!tensor.shape.empty()) item["shape"] = tensor.shape;
+    if (!tensor.shape.empty() || tensor.is_scalar) item["shape"] = tensor.shape;
     if (tensor.backward_us) item["backward_us"] = *tensor.backward_us;
     tensors.push_back(std::move(item));
   }
@@ -159,6 +173,8 @@ ordered_json to_json(const ProfileLayer& layer) {
                       {"forward_us", layer.forward_us},
                       {"backward_us", layer.backward_us},
                       {"tensors", std::move(tensors)}};
+  if (layer.module) out["module"] = *layer.module;
+  if (layer.frozen_elements > 0) out["frozen_elements"] = layer.frozen_elements;
   if (layer.forward_spread_us) out["forward_spread_us"] = *layer.forward_spread_us;
   if (layer.backward_spread_us) out["backward_spread_us"] = *layer.backward_spread_us;
   if (layer.activation_bytes) out["activation_bytes"] = *layer.activation_bytes;
@@ -249,6 +265,13 @@ std::int64_t tensor_count(const Profile& profile) {
   return count;
 }
 
+std::int64_t frozen_count(const Profile& profile) {
+  std::int64_t count = 0;
+  for (const ProfileLayer& layer : profile.layers)
+    count = std::min(count, kMaxElementsInAll) + layer.frozen_elements;  // cannot overflow
+  return count;
+}
+
 std::int64_t parameter_count(const Profile& profile) {
   std::int64_t count = 0;
   for (const ProfileLayer& layer : profile.layers)
@@ -274,6 +297,11 @@ Profile without_launch_waits(Profile profile) {
   }
   if (profile.iteration) profile.iteration->host_us = std::nullopt;
   return profile;
+}
+
+bool is_below(std::string_view name, std::string_view module) {
+  return module.empty() || name == module ||
+         (name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.');
 }
 
 double forward_us(const Profile& profile) {

@@ -27,6 +27,7 @@ struct ProfileTensor {
   /// tensor first.
   std::optional<double> backward_us = std::nullopt;
   std::vector<std::int64_t> shape = {};  ///< its product is `elements`; empty if it is not known
+  bool is_scalar = false;                ///< whether it is known to have no dimension
   bool operator==(const ProfileTensor&) const = default;
 };
 
@@ -36,6 +37,10 @@ struct ProfileLayer {
   double forward_us = 0;   ///< with the time in which the device waits for the host to launch its kernels
   double backward_us = 0;  ///< likewise
   std::vector<ProfileTensor> tensors = {};
+  /// The module that is called when its tensors are used, all of which it or modules below it own; "" is the
+  /// model itself. Absent if it is not known.
+  std::optional<std::string> module = std::nullopt;
+  std::int64_t frozen_elements = 0;  ///< of its parameters that are not trained, which `tensors` leaves out
   std::optional<double> forward_spread_us = std::nullopt;   ///< interquartile range of the samples
   std::optional<double> backward_spread_us = std::nullopt;  ///< interquartile range of the samples
   std::optional<std::int64_t> activation_bytes = std::nullopt;
@@ -79,11 +84,15 @@ Profile read_profile(const core::Field& field);
 std::string profile_text(const Profile& profile);
 
 std::int64_t tensor_count(const Profile& profile);
+/// Elements of all parameters that are not trained.
+std::int64_t frozen_count(const Profile& profile);
 /// Elements of all tensors.
 std::int64_t parameter_count(const Profile& profile);
 /// Returns the profile of a job that launches its kernels in time (as CUDA graphs do): layers take what their
 /// kernels take, and the host delays nothing.
 Profile without_launch_waits(Profile profile);
+/// Whether a dotted name is that of this module, or of something below it; everything is below "".
+bool is_below(std::string_view name, std::string_view module);
 double forward_us(const Profile& profile);
 double backward_us(const Profile& profile);
 

@@ -9,7 +9,14 @@ namespace planner {
 PlanGroup plan_group(const Workload& workload, const Group& group,
                      const std::vector<TransferCost>& transfers) {
   PlanGroup out;
-  for (std::uint32_t i = group.begin; i < group.end; ++i) out.tensors.push_back(tensor_name(workload, i));
+  bool all_own = true;
+  for (std::uint32_t i = group.begin; i < group.end; ++i) {
+    out.tensors.push_back(tensor_name(workload, i));
+    const std::string own = enclosing(out.tensors.back());
+    out.modules.push_back(workload.profile->layers[workload.gradients[i].layer].module.value_or(own));
+    all_own = all_own && out.modules.back() == own;
+  }
+  if (all_own) out.modules.clear();
   out.bytes = bytes_of(workload, group);
   out.tick_us = sim::to_us(group.tick);
   const Transfer& own = transfers.front().transfer();

@@ -19,10 +19,10 @@ struct Factors {
 };
 
 Factors factors_of(const core::ProfileTensor& tensor, std::int64_t rank) {
-  if (tensor.shape.empty())
+  if (tensor.shape.empty() && !tensor.is_scalar)
     throw core::Unsupported("a profile with the shapes of all tensors, on which PowerSGD's cost depends",
                             fmt::format("tensor '{}' without", core::printable(tensor.name)), "/profile");
-  const std::int64_t rows = tensor.shape.front();
+  const std::int64_t rows = tensor.is_scalar ? 1 : tensor.shape.front();
   const std::int64_t columns = tensor.elements / rows;
   return {.rows = rows, .columns = columns, .rank = std::min({rank, rows, columns})};
 }
@@ -80,8 +80,9 @@ std::int64_t LowRankVolumes::largest_matrix(std::uint32_t begin, std::uint32_t e
 
 bool has_shapes(const core::Profile& profile) {
   return std::ranges::all_of(profile.layers, [](const core::ProfileLayer& layer) {
-    return std::ranges::none_of(layer.tensors,
-                                [](const core::ProfileTensor& tensor) { return tensor.shape.empty(); });
+    return std::ranges::none_of(layer.tensors, [](const core::ProfileTensor& tensor) {
+      return tensor.shape.empty() && !tensor.is_scalar;
+    });
   });
 }
 

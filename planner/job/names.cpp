@@ -14,13 +14,18 @@ const std::string& step_name(const Workload& workload, const BackwardStep& step)
   return step.tensor == BackwardStep::kWholeLayer ? layer.name : layer.tensors[step.tensor].name;
 }
 
+std::string enclosing(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
 std::string module_of(const Workload& workload, std::uint32_t gradient) {
   const std::string& name = tensor_name(workload, gradient);
   const core::ProfileLayer& layer = workload.profile->layers[workload.gradients[gradient].layer];
+  if (layer.module) return *layer.module;
   if (name == layer.name) return name;
   if (layer.kind == "multiheadattention" && name.starts_with(layer.name + '.')) return layer.name;
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string::npos ? "" : name.substr(0, dot);
+  return enclosing(name);
 }
 
 }  // namespace planner

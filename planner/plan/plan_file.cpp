@@ -22,10 +22,16 @@ using nlohmann::ordered_json;
 constexpr std::array<std::string_view, 2> kOptimalities = {"exact", "heuristic"};
 
 PlanGroup read_group(const Field& field) {
-  field.allow_only({"tensors", "bytes", "not_before_us", "collectives", "compression"});
+  field.allow_only({"tensors", "bytes", "modules", "not_before_us", "collectives", "compression"});
   PlanGroup group;
   for (const Field& tensor : field.at("tensors").non_empty_items()) group.tensors.push_back(tensor.name());
   group.bytes = field.at("bytes").integer(1, core::kMaxBytes);
+  if (const auto modules = field.find("modules")) {
+    for (const Field& module : modules->items()) group.modules.push_back(module.text());
+    if (group.modules.size() != group.tensors.size())
+      modules->expected(fmt::format("{}, one for each tensor", group.tensors.size()),
+                        fmt::format("{}", group.modules.size()));
+  }
   if (const auto tick = field.find("not_before_us")) group.tick_us = tick->number(0, kMaxTimeUs);
   if (const auto collectives = field.find("collectives"))
     group.transfer.all_reduce = read_collectives(*collectives);
@@ -135,6 +141,7 @@ std::string plan_text(const PlanFile& plan) {
                                    {"lower_bound_us", plan.sampled->lower_bound_us}};
   for (const PlanGroup& group : plan.groups) {
     ordered_json item = {{"tensors", group.tensors}, {"bytes", group.bytes}};
+    if (!group.modules.empty()) item["modules"] = group.modules;
     if (group.tick_us > 0) item["not_before_us"] = group.tick_us;
     if (group.transfer.all_reduce)
       item["collectives"] = {{"all_reduce", algorithm_json(*group.transfer.all_reduce)}};

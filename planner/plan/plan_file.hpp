@@ -27,6 +27,8 @@ enum class Optimality {
 
 struct PlanGroup {
   std::vector<std::string> tensors;  ///< in backward order
+  /// By tensor, the module that is called when it is used; empty if each is used by the module that owns it.
+  std::vector<std::string> modules = {};
   std::int64_t bytes = 0;
   double tick_us = 0;            ///< earliest issue since backward began; written only if it is not 0
   TransferChoice transfer = {};  ///< transfer, as far as it differs from the plan's

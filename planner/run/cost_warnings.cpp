@@ -94,6 +94,21 @@ void add_padding_warning(const Setting& setting, const CommunicationPlan& plan,
        .also = "also padded, by at most as much,"});
 }
 
+/// Adds a warning where parameters that are not trained would be gathered.
+void add_frozen_warning(const Setting& setting, const CommunicationPlan& plan,
+                        std::vector<Warning>& warnings) {
+  const std::int64_t frozen = core::frozen_count(*setting.workload.profile);
+  if (plan.program.sharding != Sharding::parameters || frozen == 0) return;
+  const double times =
+      static_cast<double>(frozen) / static_cast<double>(core::parameter_count(*setting.workload.profile));
+  warnings.push_back({.subject = "frozen parameters",
+                      .weight = times,
+                      .text = fmt::format(
+                          "parameters that are not trained have {:.2g} times the elements of those that are; "
+                          "that they are gathered, too, is left out of times and memory",
+                          times)});
+}
+
 }  // namespace
 
 std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPlan& plan) {
@@ -120,6 +135,7 @@ std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPl
     }
   }
   add_padding_warning(setting, plan, out);
+  add_frozen_warning(setting, plan, out);
   if (setting.extras.lars_gather > Time::zero()) {
     const double bytes = 4 * static_cast<double>(setting.workload.forward.size());
     note(setting.costs.of(CollectiveKind::all_gather));

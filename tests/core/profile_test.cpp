@@ -109,6 +109,34 @@ TEST_CASE("profile: shapes are read and written, and their product is the number
   check_refused(shaped("[12, 0]"), at + "/1: expected an integer from 1 to 1000000000000, got 0");
   CHECK_THROWS_AS(read(shaped("[]")), core::InputError);
   CHECK_THROWS_AS(read(shaped("12")), core::InputError);
+  CHECK(!profile.layers[0].tensors[0].is_scalar);
+  const Profile scalar =
+      read(with_layers("[" + with_tensors(R"([{"name": "w", "elements": 1, "shape": []}])") + "]"));
+  CHECK(scalar.layers[0].tensors[0].is_scalar);
+  CHECK(read(profile_text(scalar)) == scalar);
+}
+
+TEST_CASE("profile: parameters that are not trained are counted by themselves") {
+  const Profile profile = read(changed(R"("tensors": )", R"("frozen_elements": 70, "tensors": )"));
+  CHECK(profile.layers[0].frozen_elements == 70);
+  CHECK(frozen_count(profile) == 70);
+  CHECK(parameter_count(profile) == 2);
+  CHECK(read(profile_text(profile)) == profile);
+}
+
+TEST_CASE("profile: the module that uses a layer's tensors has them, itself or below it") {
+  const auto used_by = [](const std::string& module) {
+    return changed(R"("tensors": )", R"("module": ")" + module + R"(", "tensors": )");
+  };
+  for (const std::string module : {"a", ""}) {
+    const Profile profile = read(used_by(module));
+    CHECK(profile.layers[0].module == module);
+    CHECK(read(profile_text(profile)) == profile);
+  }
+  for (const std::string other : {"a.", "b", "a.w.x"})
+    check_refused(used_by(other),
+                  "p.json: /layers/0/module: expected a module that has the layer's tensor 'a.w', got \"" +
+                      other + "\"");
 }
 
 TEST_CASE("profile: what kernels take alone, and the rest of an iteration, are read and written") {
@@ -195,6 +223,7 @@ TEST_CASE("profile: unknown keys are refused, with a suggestion for a near miss"
   check_refused(
       changed(R"("forward_us")", R"("foward_us")"),
       "p.json: /layers/0/foward_us: expected a key among name, kind, forward_us, backward_us, tensors, "
+      "module, frozen_elements, "
       "forward_spread_us, backward_spread_us, activation_bytes, forward_device_us, backward_device_us, "
       "forward_host_us, backward_host_us, got "
       "'foward_us', did you mean "

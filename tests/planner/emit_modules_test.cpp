@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "planner/job/names.hpp"
 #include "tests/support/planned.hpp"
 
 namespace planner {
@@ -32,6 +33,15 @@ core::Profile random_model(Random& random) {
   }
   if (random.one_in(2)) std::sort(tensors.begin(), tensors.end());
   return named(tensors);
+}
+
+/// A random module around the tensor of each layer is called when it is used.
+core::Profile used_around(Random& random, core::Profile profile) {
+  for (core::ProfileLayer& layer : profile.layers) {
+    layer.module = enclosing(layer.tensors[0].name);
+    while (!layer.module->empty() && random.one_in(4)) layer.module = enclosing(*layer.module);
+  }
+  return profile;
 }
 
 /// The rule of fully_shard(): a call takes the tensors below its modules that no earlier call took. Returns
@@ -109,6 +119,78 @@ TEST_CASE("emit: FSDP makes of the calls what is said, cuts no module, and keeps
     }
   }
   CHECK(reproduced > 50);
+}
+
+TEST_CASE("emit: FSDP's calls gather each tensor with a module that is called when it is used") {
+  int used_outside = 0;
+  for (std::uint32_t seed = 0; seed < 500; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Scene scene(used_around(random, random_model(random)), support::pair_of(20, 0.001));
+    const Workload& workload = scene.setting.workload;
+    const Planned planned(scene, support::random_groups(random, workload.gradient_count()));
+    const ordered_json json = planned.emit("fsdp").json;
+    CAPTURE(json.dump());
+    ordered_json calls = json["fully_shard"];
+    calls.push_back({""});
+    std::set<std::string> called = {""};
+    for (const core::ProfileLayer& layer : scene.profile.layers) called.insert(*layer.module);
+    for (const ordered_json& call : calls)
+      for (const std::string module : call) CHECK(called.contains(module));
+    CHECK(sharded(scene.profile, json["fully_shard"]).size() == json["makes"]["groups"]);
+    for (const core::ProfileLayer& layer : scene.profile.layers) {
+      const std::string& tensor = layer.tensors[0].name;
+      used_outside += *layer.module == enclosing(tensor) ? 0 : 1;
+      const auto taking = std::find_if(calls.begin(), calls.end(), [&](const ordered_json& call) {
+        return std::any_of(call.begin(), call.end(), [&](const ordered_json& module) {
+          return core::is_below(tensor, module.get<std::string>());
+        });
+      });
+      CHECK(std::any_of(taking->begin(), taking->end(), [&](const ordered_json& module) {
+        return core::is_below(*layer.module, module.get<std::string>());
+      }));
+    }
+  }
+  CHECK(used_outside > 100);
+}
+
+TEST_CASE("emit: FSDP names the modules that the profile names, and no others") {
+  const auto calls = [](const std::vector<std::pair<std::string, std::string>>& tensors,
+                        const Groups& groups) {
+    std::vector<std::pair<std::string, std::int64_t>> sizes;
+    for (const auto& [name, module] : tensors) sizes.emplace_back(name, 100);
+    core::Profile profile = named(sizes);
+    for (std::size_t i = 0; i < tensors.size(); ++i) profile.layers[i].module = tensors[i].second;
+    const Scene scene(profile, support::pair_of(20, 0.001));
+    return Planned(scene, groups).emit("fsdp").json["fully_shard"].dump();
+  };
+  // `b` computes with the weight of its `q`, and so waits for the calls below it.
+  CHECK(calls({{"a.w", "a"}, {"b.q.w", "b"}, {"b.mlp.w", "b.mlp"}}, of_counts({1, 1, 1})) ==
+        R"([["b.mlp"],["b"],["a"]])");
+  // `b.q` cannot have a group of its own beside a weight that `b` uses, which it would take along.
+  CHECK(calls({{"a.w", "a"}, {"b.q.w", "b"}, {"b.q.b", "b.q"}, {"b.mlp.w", "b.mlp"}},
+              of_counts({1, 1, 1, 1})) == R"([["b.mlp"],["b"],["a"]])");
+  // A module in several layers, one of which has the name of its tensor.
+  CHECK(calls({{"a.w", "a"}, {"b.g2", "b"}, {"b.x.w", "b.x"}, {"b.g1", "b"}}, of_counts({1, 1, 1, 1})) ==
+        R"([["b"],["a"]])");
+  // Nobody calls the list that has `b.0` and `b.1`.
+  CHECK(calls({{"a.w", "a"}, {"b.0.w", "b.0"}, {"b.1.w", "b.1"}}, of_counts({2, 1})) ==
+        R"([["b.0","b.1"],["a"]])");
+  // A list of parameters of the model itself.
+  CHECK(calls({{"list.0", ""}, {"list.1", ""}, {"a.w", "a"}}, of_counts({1, 2})) == R"([["a"],[""]])");
+}
+
+TEST_CASE("emit: FSDP says which parameters it refuses") {
+  core::Profile profile = named({{"a.w", 100}, {"a.scale", 1}});
+  const auto says = [&] {
+    const Scene scene(profile, support::pair_of(20, 0.001));
+    return Planned(scene, of_counts({2}))
+        .emit("fsdp")
+        .text.find("FSDP refuses parameters without a dimension: give a.scale one");
+  };
+  CHECK(says() == std::string::npos);
+  profile.layers[1].tensors[0].is_scalar = true;
+  CHECK(says() != std::string::npos);
 }
 
 TEST_CASE("emit: no bucket of TorchInductor holds a module of another, and every module is in one") {

@@ -71,10 +71,31 @@ TEST_CASE("padding: it is that of the workers of a shard group, and warned of") 
   CHECK(warnings(R"({"name": "hsdp", "shard_workers": 2})", 4) == more(2, 29));
   CHECK(warnings(R"("fsdp")", 4).empty());
   CHECK(warnings(R"("fsdp2")", 1).empty());
+  profile.layers[1].tensors.push_back({.name = "scale", .elements = 1, .is_scalar = true});
+  CHECK(warnings(R"("fsdp2")", 128) == more(128, 3461));  // 2564 bytes of 72
+  profile.layers[1].tensors.pop_back();
   profile.layers[0].tensors[0].shape.clear();
   CHECK(warnings(R"("fsdp2")", 64) == more(64, 347));
   CHECK(warnings(R"("fsdp2")", 128).front() ==
         "the profile lacks shapes of some tensors, so that their padding by FSDP2 is left out");
+}
+
+TEST_CASE("frozen parameters: a schedule that would gather them warns that they are left out") {
+  core::Profile profile = odd_tensors();
+  profile.layers[0].frozen_elements = 150;
+  profile.layers[1].frozen_elements = 4;
+  const auto is_warned_of = [&](const char* schedule) {
+    core::Network network = pair_of(2, 0.1);
+    const Setting setting(profile, network, 2, {}, {});
+    for (const Warning& warning : run(setting, schedule_of(schedule)).warnings)
+      if (warning.text.starts_with("parameters that are not trained have 9.1 times the elements"))
+        return true;
+    return false;
+  };
+  CHECK(is_warned_of(R"("fsdp")"));
+  CHECK(is_warned_of(R"("fsdp2")"));
+  CHECK_FALSE(is_warned_of(R"("zero")"));
+  CHECK_FALSE(is_warned_of(R"("ddp")"));
 }
 
 TEST_CASE("padding: more bytes than can be counted are refused") {

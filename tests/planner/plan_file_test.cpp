@@ -51,6 +51,7 @@ void check_equal(const PlanFile& a, const PlanFile& b) {
   REQUIRE(a.groups.size() == b.groups.size());
   for (std::size_t i = 0; i < a.groups.size(); ++i) {
     CHECK(a.groups[i].tensors == b.groups[i].tensors);
+    CHECK(a.groups[i].modules == b.groups[i].modules);
     CHECK(a.groups[i].bytes == b.groups[i].bytes);
     CHECK(a.groups[i].tick_us == b.groups[i].tick_us);
   }
@@ -68,9 +69,24 @@ TEST_CASE("plan: what is written reads back the same, to the last bit") {
   plan.iteration_us = 0.1;
   plan.lower_bound_us = 1.0 / 3;
   plan.compared_with = {{.schedule = "ddp", .iteration_us = 1e12}};
-  plan.groups = {{.tensors = {"b", "a/~"}, .bytes = 8'000'000'000'000'000, .tick_us = 0.25},
-                 {.tensors = {"c"}, .bytes = 1}};
+  plan.groups = {
+      {.tensors = {"b", "a/~"}, .modules = {"", "b"}, .bytes = 8'000'000'000'000'000, .tick_us = 0.25},
+      {.tensors = {"c"}, .bytes = 1}};
   check_equal(read(plan_text(plan)), plan);
+}
+
+TEST_CASE("plan: groups say which modules are called when tensors of others are used") {
+  core::Profile profile = profile_of({{2, 5, {10, 10}}, {3, 4, {20}}});
+  profile.layers[0].tensors[0].name = "m.q.weight";
+  profile.layers[0].tensors[1].name = "m.weight";
+  profile.layers[0].module = "m";
+  profile.layers[1].module = "l2";
+  const Scene scene(profile, pair_of(2, 0.1));
+  const PlanFile plan = plan_of(scene, schedule_of(R"({"fusion": {"kind": "layers", "count": 1}})"));
+  CHECK(plan.groups[0].tensors == std::vector<std::string>{"l2.a"});
+  CHECK(plan.groups[0].modules.empty());
+  CHECK(plan.groups[1].tensors == std::vector<std::string>{"m.weight", "m.q.weight"});
+  CHECK(plan.groups[1].modules == std::vector<std::string>{"m", "m"});
 }
 
 TEST_CASE("plan: the text is the contract's, and holds the numbers worked by hand") {
@@ -281,8 +297,11 @@ TEST_CASE("plan: what is not a plan is refused") {
       {R"({"groups": [{"tensors": ["t"]}]})", "p.json: /groups/0/bytes: expected a value, got nothing"},
       {R"({"groups": [{"tensors": [""], "bytes": 4}]})",
        R"(p.json: /groups/0/tensors/0: expected a non-empty string, got "")"},
+      {R"({"groups": [{"tensors": ["t"], "bytes": 4, "modules": ["", "m"]}]})",
+       "p.json: /groups/0/modules: expected 1, one for each tensor, got 2"},
       {R"({"groups": [{"tensors": ["t"], "bytes": 4, "not_before_u": 1}]})",
-       "p.json: /groups/0/not_before_u: expected a key among tensors, bytes, not_before_us, collectives, "
+       "p.json: /groups/0/not_before_u: expected a key among tensors, bytes, modules, not_before_us, "
+       "collectives, "
        "compression, "
        "got 'not_before_u', did you mean "
        "'not_before_us'?"},

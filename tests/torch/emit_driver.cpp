@@ -1,5 +1,5 @@
 // Makes emissions without scenarios: reads lines of {"target", "sizes" in bytes, backward order, "groups" as
-// counts, "names"?, "shapes"?, "dtype"?, "schedule"? as in a scenario, "accumulation_steps"?, "head"?, a last
+// counts, "names"?, "modules"?, "shapes"?, "dtype"?, "schedule"? as in a scenario, "accumulation_steps"?, "head"?, a last
 // layer that is tied to the first} and prints on a line the emission's JSON, which gets the key "text".
 
 #include <iostream>
@@ -19,6 +19,7 @@ using nlohmann::ordered_json;
 core::Profile profile_of(const ordered_json& line) {
   const ordered_json& sizes = line["sizes"];
   const ordered_json names = line.value("names", ordered_json::array());
+  const ordered_json modules = line.value("modules", ordered_json::array());
   const ordered_json shapes = line.value("shapes", ordered_json::array());
   core::Profile profile = {.model = "m", .device = "d"};
   if (line.value("dtype", "float32") == "bfloat16") profile.dtype = core::Dtype::bfloat16;
@@ -28,6 +29,7 @@ core::Profile profile_of(const ordered_json& line) {
         .name = fmt::format("l{}", i), .kind = "k", .forward_us = 50, .backward_us = 100};
     layer.tensors.push_back(
         {.name = name, .elements = sizes[i].get<std::int64_t>() / core::bytes_per_element(profile.dtype)});
+    if (!modules.empty()) layer.module = modules[i].get<std::string>();
     if (!shapes.empty()) layer.tensors.back().shape = shapes[i].get<std::vector<std::int64_t>>();
     profile.layers.push_back(std::move(layer));
   }

@@ -4,13 +4,16 @@
 usage: fsdp_groups.py DRIVER [--seeds N]      (PyTorch 2.6 or later, two processes over Gloo)
 
 DRIVER is emit_driver.cpp, compiled. Random chains of linear layers, nested at random, get random plans; the emitted
-text is executed on two ranks. Some models use the weight of their embedding in their head, too. The collectives of an iteration are recorded with their sizes and types, and with the
+text is executed on two ranks. Some models use the weight of their embedding in their head, too, and some have parameters
+that other modules use than those that own them, as the package's profiler finds out. The collectives of an iteration are recorded with their sizes and types, and with the
 number of layers that had run when each was issued, and compared with the emission's JSON. Exits with 1 at the first
 emission that does not hold, and names its seed.
 """
 
 import copy
+import pathlib
 import random
+import sys
 
 import torch
 import torch.distributed as dist
@@ -18,6 +21,9 @@ from torch import nn
 
 import two_ranks
 from two_ranks import WORLD, check
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "python"))
+from fusewise.torch import Profiler  # noqa: E402
 
 DEADLINE_S = 240
 
@@ -66,9 +72,73 @@ class Tied(nn.Module):
         return self.head(self.out(self.body(self.wte(x))))
 
 
-def random_model(rng):
+class Functional(nn.Module):
+    """Computes with the weight of a module that it never calls, and with one that it calls, too."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.never, self.twice, self.called = (nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x):
+        x = nn.functional.linear(x, self.never.weight, self.never.bias)
+        return self.called(nn.functional.linear(self.twice(x), self.twice.weight))
+
+
+class Divided(nn.Module):
+    """Its own parameters get their gradients before and after those of the module inside it."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.g1, self.g2 = (nn.Parameter(torch.ones(width)) for _ in range(2))
+        self.inner = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.inner(x * self.g1) * self.g2
+
+
+class Around(nn.Module):
+    """Has parameters and modules of its own, and a list that nobody calls."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.gain = nn.ParameterDict({"in": nn.Parameter(torch.ones(width))})
+        self.first = nn.Linear(width, width)
+        self.list = nn.Sequential(*(nn.Linear(width, width) for _ in range(2)))
+
+    def forward(self, x):
+        x = self.first(x * self.gain["in"])
+        for layer in self.list:
+            x = layer(x)
+        return x
+
+
+class Parts(nn.Module):
+    """Has a list of parameters itself."""
+
+    def __init__(self, parts, width):
+        super().__init__()
+        self.positions = nn.ParameterList([nn.Parameter(torch.ones(width)) for _ in range(2)])
+        self.parts = nn.Sequential(*parts)
+
+    def forward(self, x):
+        return self.parts(x + self.positions[0] + self.positions[1])
+
+
+def has_users(seed):
+    return seed % 3 == 2
+
+
+def random_parts(rng):
+    width = 2 * rng.randint(2, 20)
+    kinds = [lambda width: nn.Linear(width, width), Functional, Divided, Around]
+    return Parts([rng.choice(kinds)(width) for _ in range(rng.randint(2, 4))], width), torch.ones(2, width)
+
+
+def random_model(rng, seed):
     """And its input."""
     torch.manual_seed(rng.randrange(1000))
+    if has_users(seed):
+        return random_parts(rng)
     model, width = chain(rng)
     if rng.random() < 0.3:
         return Tied(model, width), torch.tensor([[1, 2], [3, 1]])
@@ -88,11 +158,24 @@ def random_counts(rng, names):
     return counts
 
 
+def profiled(model, x):
+    profiler = Profiler(model, batch_size=1, warmup=0, alternates=False)
+    with profiler.iteration():
+        model(x).sum().backward()
+    return profiler.profile()
+
+
 def case(seed):
     """The model is made of the same seed in the ranks."""
     rng = random.Random(seed)
-    model, _ = random_model(rng)
+    model, x = random_model(rng, seed)
     parameters = list(reversed(list(model.named_parameters())))
+    modules = {}
+    if has_users(seed):
+        profile = profiled(model, x)
+        by_name = dict(parameters)
+        parameters = [(t["name"], by_name[t["name"]]) for layer in reversed(profile["layers"]) for t in reversed(layer["tensors"])]
+        modules = {"modules": [layer["module"] for layer in reversed(profile["layers"]) for _ in layer["tensors"]]}
     dtype = rng.choice(["float32", "bfloat16"])
     size = 4 if dtype == "float32" else 2
     schedule = {"pipeline": rng.choice(["zero", "sharded", "sharded"])}
@@ -108,7 +191,7 @@ def case(seed):
         if backward.random() < 0.3:
             schedule["backward_prefetch"] = backward.randint(1, 3)
     head = {"head": "head"} if isinstance(model, Tied) else {}
-    return {**head, "target": "fsdp", "dtype": dtype, "schedule": schedule, "accumulation_steps": rng.choice([1, 2, 3]),
+    return {**head, **modules, "target": "fsdp", "dtype": dtype, "schedule": schedule, "accumulation_steps": rng.choice([1, 2, 3]),
             "sizes": [size * p.numel() for _, p in parameters], "names": [n for n, _ in parameters],
             "groups": random_counts(rng, [n for n, _ in parameters])}
 
@@ -164,7 +247,7 @@ def check_gradients(name, model, reference, micro_batches, x):
 
 def run_case(number, emission, recorder):
     """The collectives of the forward and the backward pass of each micro-batch, in a second iteration."""
-    model, x = random_model(random.Random(number))
+    model, x = random_model(random.Random(number), number)
     reference = copy.deepcopy(model)
     recorder.watch(model)
     space = {"model": model}
@@ -205,11 +288,24 @@ def check_checkpointed(recorder):
           [("all_gather", 0), ("all_gather", 0), ("reduce_scatter", 1), ("all_gather", 1), ("reduce_scatter", 2), ("reduce_scatter", 3)])
 
 
+def check_scalar():
+    from torch.distributed.fsdp import fully_shard
+    model = nn.Linear(2, 2)
+    model.scale = nn.Parameter(torch.tensor(1.0))
+    try:
+        fully_shard(model)
+    except ValueError as error:
+        check("a parameter without a dimension", "the error", "scalar parameters" in str(error), True)
+    else:
+        sys.exit("a parameter without a dimension was taken")
+
+
 def results_on_rank(rank, store, cases):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=WORLD)
     recorder = Recorder()
     check_checkpointed(recorder)
+    check_scalar()
     results = [run_case(seed, emission, recorder) for seed, (_, emission) in enumerate(cases)]
     dist.destroy_process_group()
     return torch.__version__, results
@@ -251,6 +347,14 @@ def check_micro_batch(seed, line, emission, result, is_kept, is_last):
     forward, backward = result
     in_forward = list(reversed(elements))
     check(name, "types", {event[2] for event in forward + backward} - {line["dtype"]}, set())
+    if "modules" in line:
+        # a module with others inside it is gathered when it is called, which need not be when it uses what it owns
+        again = [n for group, n in enumerate(elements) if reshards[group]]
+        for what, got, wanted in (("all-gathers before forward", [e[1] for e in forward], [] if is_kept else elements),
+                                  ("all-gathers before backward", [e[1] for e in backward if e[0] == "all_gather"], again),
+                                  ("reduce-scatters", [e[1] for e in backward if e[0] == "reduce_scatter"], elements if is_last else [])):
+            check(name, what, sorted(got), sorted(wanted))
+        return
     check(name, "all-gathers before forward", [e[:2] for e in forward],
           [] if is_kept else [["all_gather", n] for n in in_forward])
     check(name, "reduce-scatters", [e[1] for e in backward if e[0] == "reduce_scatter"], elements if is_last else [])
@@ -263,7 +367,7 @@ def check_micro_batch(seed, line, emission, result, is_kept, is_last):
 
     # With lists, that many groups are issued before the first layer of a group runs; without, only its own, and the
     # next group's is issued while the device computes this one.
-    before = layers_before(random_model(random.Random(seed))[0], in_forward)
+    before = layers_before(random_model(random.Random(seed), seed)[0], in_forward)
     ahead = emission["prefetch"] if emission["prefetch"] > 1 else 0
     check(name, "layers that had run at each all-gather", [e[3] for e in forward],
           [] if is_kept else [before[max(0, i - ahead)] for i in range(len(before))])

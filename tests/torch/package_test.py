@@ -254,6 +254,96 @@ def check_observed_order():
     print("gradients stand in the order in which they were observed to get ready")
 
 
+class Users(nn.Module):
+    """Parameters are used where they are not owned, and modules own some beside those inside them."""
+
+    class Attention(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.gain = nn.Parameter(torch.ones(width))
+            self.query, self.key, self.out = (nn.Linear(width, width) for _ in range(3))
+
+        def forward(self, x):
+            query = nn.functional.linear(x * self.gain, self.query.weight, self.query.bias)
+            return self.out(query.softmax(-1) * self.key(x))
+
+    class Gated(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.opens, self.closes = nn.Parameter(torch.ones(width)), nn.Parameter(torch.ones(width))
+            self.inner = nn.Linear(width, width)
+
+        def forward(self, x):
+            return self.inner(x * self.opens) * self.closes
+
+    def __init__(self, width=16):
+        super().__init__()
+        self.positions = nn.ParameterList([nn.Parameter(torch.zeros(12, width))])
+        self.embed = nn.Embedding(50, width)
+        self.layers = nn.Sequential(Users.Attention(width), Users.Gated(width), Users.Attention(width))  # a list: never called
+        self.borrowed, self.head = nn.Linear(width, width), nn.Linear(width, 50)
+        self.borrower = Users.Borrower()
+
+    class Borrower(nn.Module):
+        def forward(self, x, weight):
+            return nn.functional.linear(x, weight)
+
+    def forward(self, x):
+        x = self.borrower(x=self.embed(x) + self.positions[0], weight=self.borrowed.weight) + self.borrowed.bias
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def check_users():
+    """A profile says which module is called when the parameters of a layer are used."""
+    modules = {}
+    for layer in profile_of_users(Users())["layers"]:
+        modules.update({t["name"]: layer["module"] for t in layer["tensors"]})
+    wanted = {name: name.rpartition(".")[0] for name, _ in Users().named_parameters()}
+    wanted.update({name: name[:8] for name in wanted if ".query." in name})
+    wanted.update({name: "" for name in wanted if name.startswith(("borrowed", "positions"))})
+    check("modules that use parameters", modules, wanted)
+    model = nn.Sequential(nn.Linear(2, 2))
+    model.register_parameter("scale", nn.Parameter(torch.tensor(1.0)))
+    profiler = fusewise.torch.Profiler(model, batch_size=1, warmup=0)
+    with profiler.iteration():
+        (model(torch.ones(1, 2)).sum() * model.scale).backward()
+    shapes = {t["name"]: t["shape"] for layer in profiler.profile()["layers"] for t in layer["tensors"]}
+    check("shapes", shapes, {"0.weight": [2, 2], "0.bias": [2], "scale": []})
+    model = Transformer()
+    for parameter in [model.blocks[0].wide.weight, *model.blocks[1].attention.parameters(), *model.head.parameters()]:
+        parameter.requires_grad_(False)
+    frozen = {layer["name"]: layer["frozen_elements"] for layer in profile_of_users(model)["layers"] if "frozen_elements" in layer}
+    check("parameters that are not trained", frozen, {
+        "blocks.0.wide": 4 * 32 * 32, "blocks.1.attention": 4 * 32 * 32 + 4 * 32, "head": 50 * 32 + 50})
+    print("profiles say which module is called when a parameter is used")
+
+
+def profile_of_users(model):
+    profiler = fusewise.torch.Profiler(model, batch_size=4, warmup=0)
+    with profiler.iteration():
+        model(torch.randint(0, 50, (4, 12))).square().mean().backward()
+    return profiler.profile("users")
+
+
+def plan_users(program, folder):
+    """A plan for FSDP2 in several groups, and what the program writes for it."""
+    profile = profile_of_users(Users())
+    for layer in profile["layers"]:
+        layer.update(forward_us=100, backward_us=200)
+        for tensor in layer["tensors"]:
+            tensor["backward_us"] = 200 / len(layer["tensors"])
+    scenario = os.path.join(folder, "users.json")
+    pathlib.Path(scenario).write_text(json.dumps({
+        "format": "fusewise.scenario", "version": 1, "name": "users", "profile": profile, "workers": [2],
+        "network": {"format": "fusewise.network", "version": 1, "name": "loopback", "origin": {"kind": "estimated", "source": "by hand"},
+                    "link": {"alpha_us": 1, "beta_us_per_byte": 0.2}}, "schedules": ["fsdp2"]}))
+    emission = subprocess.run([program, "plan", scenario, "--workers", "2", "--schedule", "fsdp2", "--for", "fsdp", "--emit", "fsdp",
+                               "-o", os.path.join(folder, "users.plan.json")], check=True, capture_output=True, text=True, timeout=DEADLINE_S)
+    pathlib.Path(folder, "users.py").write_text(emission.stdout)
+
+
 def check_iterations_refused():
     model = cnn()
     profiler = fusewise.torch.Profiler(model, batch_size=4)
@@ -328,6 +418,8 @@ def run_rank(rank, store, plans):
         check_frozen(rank)
         check_lists(rank)
         check_tied(rank)
+        check_nested(rank)
+        check_planned_users(rank, plans)
         check_micro_batches()
         check_sharding_costs(rank)
     dist.destroy_process_group()
@@ -393,11 +485,11 @@ def check_buckets(rank):
         sys.exit("a plan with dgc got a hook")
 
 
-def watched_as_sharded(rank, make, plan):
+def watched_as_sharded(rank, make, plan, shard=fusewise.torch.fsdp2):
     """A model that trains with FSDP2 as it does with DistributedDataParallel, watched."""
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # of outputs that are views
     results = []
-    for wrap in (nn.parallel.DistributedDataParallel, lambda model: fusewise.torch.fsdp2(model, plan)):
+    for wrap in (nn.parallel.DistributedDataParallel, lambda model: shard(model, plan)):
         torch.manual_seed(1)
         model = wrap(make())
         watched = fusewise.torch.watch(model, warmup=1)
@@ -489,7 +581,7 @@ def check_lists(rank):
     plan = with_bytes({"format": "fusewise.plan", "pipeline": "zero", "groups": [{"tensors": group} for group in names]}, WithLists())
     watched = watched_as_sharded(rank, WithLists, plan)
     check("bytes gathered with lists", sorted(t.bytes for t in watched.transfers() if t.collective == "all_gather"),
-          sorted([4 * 2 * 12 * 16, 4 * 50 * 16, 4 * 2 * 16, 4 * (16 * 16 + 16)]))
+          sorted([4 * 2 * 12 * 16, 4 * 50 * 16, 4 * 2 * 16 + 4 * (16 * 16 + 16)]))
 
 
 def blocks_plan(model, **options):
@@ -497,6 +589,63 @@ def blocks_plan(model, **options):
              for prefix in ("head", "blocks.1", "blocks.0", "embed")]
     return with_bytes({"format": "fusewise.plan", "pipeline": "sharded", "compression": "none",
                        "groups": [{"tensors": group} for group in names], **options}, model)
+
+
+def check_planned_users(rank, plans):
+    """fsdp2() and the emitted lines make the groups that were priced, whoever uses the parameters."""
+    plan = json.loads(pathlib.Path(plans, "users.plan.json").read_text())
+    text = pathlib.Path(plans, "users.py").read_text()
+    wanted = sorted(group["bytes"] for group in plan["groups"])
+    check("several groups of users", len(wanted) > 3, True)
+
+    def emitted(model, _plan):
+        exec(text, {"model": model})
+        return model
+    for shard in (emitted, fusewise.torch.fsdp2):
+        watched = watched_as_sharded(rank, Users, plan, shard)
+        gathered = [t.bytes for t in watched.transfers() if t.collective == "all_gather"]
+        check(f"bytes gathered in forward, {shard.__name__}", sorted(gathered[:len(wanted)]), wanted)
+        scattered = sorted(t.bytes for t in watched.transfers() if t.collective == "reduce_scatter")
+        check(f"bytes scattered, {shard.__name__}", scattered, wanted)
+
+
+class Nested(nn.Module):
+    """Modules with parameters of their own and modules inside them."""
+
+    class Inner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(16))
+            self.linear = nn.Linear(16, 16)
+
+        def forward(self, x):
+            return self.linear(x * self.scale)
+
+    def __init__(self):
+        super().__init__()
+        self.position = nn.Parameter(torch.zeros(12, 16))
+        self.embed = nn.Embedding(50, 16)
+        self.inner = nn.Sequential(*(Nested.Inner() for _ in range(4)))
+
+    def forward(self, x):
+        return self.inner(self.embed(x) + self.position)
+
+
+def check_nested(rank):
+    """The modules of a group are in one, whatever they hold; and so is what the model itself owns."""
+    names = [name for name, _ in Nested().named_parameters()]
+    cases = (([["inner.3", "inner.2"], ["inner.1", "inner.0"], ["embed", "position"]], 3),
+             ([["inner.3.linear"], ["inner.3.scale", "inner.2"], ["inner.1", "inner.0"], ["embed"], ["position"]], 5),
+             # inner.3 takes the layer in it, unless that is in a group of its own
+             ([["inner.3.scale", "inner.2.linear"], ["inner.3.linear", "inner.2.scale"], ["inner.1", "inner.0", "embed", "position"]], 2))
+    for groups, count in cases:
+        tensors = [[name for name in names if any(name.startswith(prefix) for prefix in group)] for group in groups]
+        plan = with_bytes({"format": "fusewise.plan", "pipeline": "zero", "groups": [{"tensors": group} for group in tensors]}, Nested())
+        gathered = sorted(t.bytes for t in watched_as_sharded(rank, Nested, plan).transfers() if t.collective == "all_gather")
+        wanted = sorted(group["bytes"] for group in plan["groups"])
+        check(f"groups of {groups}", len(gathered), count)
+        if count == len(groups):
+            check(f"bytes of {groups}", gathered, wanted)
 
 
 class TiedBert(nn.Module):
@@ -749,12 +898,14 @@ def main():
     check_charges()
     check_marks_take_no_time()
     check_observed_order()
+    check_users()
     check_iterations_refused()
     check_plans_refused()
     check_compression_of_groups()
     with tempfile.TemporaryDirectory() as folder:
         for name in MODELS:
             check_profile(os.path.abspath(arguments.program), name, folder)
+        plan_users(os.path.abspath(arguments.program), folder)
         check_ranks(folder)
         check_tutorial(os.path.abspath(arguments.program), folder)
 

@@ -316,6 +316,19 @@ void note_padding(Report& report) {
         workers, percent));
 }
 
+/// "FSDP refuses parameters without a dimension: ..."
+void note_scalars(Report& report) {
+  const Workload& workload = report.request().workload;
+  std::vector<std::string> scalars;
+  for (const Gradient& at : workload.gradients)
+    if (const core::ProfileTensor& tensor = workload.profile->layers[at.layer].tensors[at.tensor];
+        tensor.is_scalar)
+      scalars.push_back(tensor.name);
+  if (!scalars.empty())
+    report.note(fmt::format("FSDP refuses parameters without a dimension: give {} one, of one element.",
+                            fmt::join(scalars, ", ")));
+}
+
 /// The number of tensors and the bytes of each group, with those of its padding where there are any.
 ordered_json groups_json(const EmitRequest& request, const Behaviour& behaviour, const Groups& groups) {
   ordered_json out = sizes_json(request.workload, groups);
@@ -346,7 +359,10 @@ void add_notes(Report& report, const ModuleGroups& made) {
         "the "
         "groups that are gathered ahead there; it is priced as gathered when its layers need it.");
   note_padding(report);
-  report.note_of_job("Module names are the tensors' without their last part.");
+  note_scalars(report);
+  const std::vector<core::ProfileLayer>& layers = workload.profile->layers;
+  if (std::ranges::none_of(layers, [](const core::ProfileLayer& layer) { return layer.module.has_value(); }))
+    report.note_of_job("Module names are the tensors' without their last part.");
   if (const Division* division = report.request().division; division != nullptr) {
     if (division->pipeline > 1) {
       report.note_of_job("`model` is the part of the model that the comment above its lines names, alone.");

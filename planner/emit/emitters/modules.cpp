@@ -9,20 +9,18 @@
 
 #include <fmt/format.h>
 
+#include "planner/job/names.hpp"
+
 namespace planner {
 namespace {
 
+using core::is_below;
 using Cuts = std::set<std::uint32_t>;
 
-/// The enclosing module; the model itself, "", has none.
-std::string parent_of(const std::string& module) {
-  const std::size_t dot = module.rfind('.');
-  return dot == std::string::npos ? "" : module.substr(0, dot);
-}
-
-bool is_below(const std::string& module, const std::string& ancestor) {
-  if (module == ancestor || ancestor.empty()) return true;
-  return module.size() > ancestor.size() && module.starts_with(ancestor) && module[ancestor.size()] == '.';
+/// The module in which a gradient's parameter is: `module`, or one below it, a call for which would take it.
+std::string holder_of(const Workload& workload, std::uint32_t gradient, const std::string& module) {
+  std::string holder = enclosing(tensor_name(workload, gradient));
+  return is_below(holder, module) ? holder : module;
 }
 
 struct Span {
@@ -33,9 +31,10 @@ struct Span {
 /// The modules of a model, by the owner of each gradient.
 struct Modules {
   Nesting nesting;
-  std::vector<std::string> owners;      ///< by gradient, in backward order
+  std::vector<std::string> owners;      ///< by gradient, in backward order: the module that is called
   std::map<std::string, Span> owned;    ///< from a module's first own gradient to its last
   std::map<std::string, Span> covered;  ///< the same, including all modules below
+  std::set<std::string> called = {};    ///< if the profile names any: others are not known to be called
   std::set<std::string> shared = {};    ///< hold gradients of another process group, too
   std::optional<Tied> tied = {};        ///< only where modules may be named with others of their group
 
@@ -44,15 +43,34 @@ struct Modules {
     const auto add = [](std::map<std::string, Span>& spans, const std::string& module, std::uint32_t i) {
       spans.try_emplace(module, Span{.begin = i, .end = i}).first->second.end = i + 1;
     };
-    for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
-      owners.push_back(module_of(workload, tied ? neighbour(workload, i) : i));
-      if (is_named(owners.back())) add(owned, owners.back(), i);
-      for (std::string above = owners.back(); !above.empty();) {
-        add(covered, above, i);
-        above = parent_of(above);
-      }
+    for (const core::ProfileLayer& layer : workload.profile->layers)
+      if (layer.module) called.insert(*layer.module);
+    const std::vector<std::string> holders = find_owners(workload);
+    for (std::uint32_t i = 0; i < owners.size(); ++i) {
+      if (is_named(owners[i])) add(owned, owners[i], i);
+      for (std::string above = holders[i]; !above.empty(); above = enclosing(above)) add(covered, above, i);
       add(covered, "", i);
     }
+  }
+
+  /// Sets `owners`, and returns the modules in which the parameters are. A call for one of these, or for one
+  /// between it and the owner, would take the parameter, so that the owner also stands for such modules.
+  std::vector<std::string> find_owners(const Workload& workload) {
+    std::map<std::string, std::string> stand_in;
+    std::vector<std::string> holders;
+    for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
+      const std::uint32_t gradient = tied ? neighbour(workload, i) : i;
+      owners.push_back(module_of(workload, gradient));
+      holders.push_back(holder_of(workload, gradient, owners.back()));
+      for (std::string below = holders.back(); below != owners.back(); below = enclosing(below)) {
+        std::string& owner = stand_in.try_emplace(below, owners.back()).first->second;
+        if (is_below(owner, owners.back())) owner = owners.back();
+      }
+    }
+    for (std::string& owner : owners)
+      for (auto found = stand_in.find(owner); found != stand_in.end(); found = stand_in.find(owner))
+        owner = found->second;
+    return holders;
   }
 
   /// The gradient whose group this one is counted to.
@@ -71,6 +89,10 @@ struct Modules {
   bool takes_tied(const std::string& module, const Group& group) const {
     return tied && !is_group_of_tied(group) &&
            std::ranges::any_of(tied->modules, [&](const auto& below) { return is_below(below, module); });
+  }
+
+  bool is_called(const std::string& module) const {
+    return module.empty() || called.empty() || called.contains(module);
   }
 
   bool is_named(const std::string& module) const { return !module.empty() || nesting == Nesting::allowed; }
@@ -158,11 +180,11 @@ std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
   for (std::uint32_t i = group.end; i-- > group.begin;) {
     std::string largest = modules.owners[i];
     for (std::string module = largest; !module.empty();) {
-      module = parent_of(module);
+      module = enclosing(module);
       if (!modules.is_named(module) || modules.shared.contains(module) || modules.takes_tied(module, group))
         break;
       const Span& span = modules.covered.at(module);
-      if (group.begin <= span.begin && span.end <= group.end) largest = module;
+      if (group.begin <= span.begin && span.end <= group.end && modules.is_called(module)) largest = module;
     }
     if (!modules.is_named(largest)) continue;
     if (std::find(out.begin(), out.end(), largest) == out.end()) out.push_back(largest);
@@ -335,7 +357,7 @@ ModuleGroups module_groups(const Report& report, Nesting nesting) {
   if (const Division* division = report.request().division; division != nullptr && division->of_experts)
     for (std::string module : modules_of_others(division->part, report.request().workload)) {
       modules.shared.insert("");
-      for (; !module.empty(); module = parent_of(module)) modules.shared.insert(module);
+      for (; !module.empty(); module = enclosing(module)) modules.shared.insert(module);
     }
   ModuleGroups out;
   out.groups = whole_modules(report, modules);

@@ -155,13 +155,17 @@ def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
     place = {p: number for number, group in enumerate(groups) for p in group}
     kept = plan.get("kept_groups", 0 if "reshard_after_forward" in plan else 1)  # by default that which backward uses first
     units = {}
-    tied = _tied_modules(model)
-    for number, modules in _modules_of_groups(model, place, len(groups), tied):
-        is_released = number >= kept and not tied.intersection(modules)
+    owned = _owned(model, plan)
+    tied = _tied(owned)
+    for number, paths in _calls(_modules_of_groups(model, owned, tied, place)):
+        is_released = number >= kept and not tied.intersection(paths)
+        topmost = [path for path in paths if not any(other != path and _is_below(path, other) for other in paths)]
+        modules = [model.get_submodule(path) for path in topmost]
         options = {"reshard_after_forward": reshards and is_released, **arguments}
         fully_shard(modules if len(modules) > 1 else modules[0], **options)
-        units.setdefault(number, modules[0])
-    fully_shard(model, **{"reshard_after_forward": reshards, **arguments})
+        units[number] = modules[0]
+    if model not in units.values():
+        fully_shard(model, **{"reshard_after_forward": reshards, **arguments})
     _gather_ahead([units[number] for number in sorted(units, reverse=True)], plan)
     scatters = plan.get("scatters_in_flight", 1)
     if scatters > 1 and hasattr(model, "set_reduce_scatter_max_input_buffers"):  # PyTorch 2.13 or later
@@ -199,82 +203,107 @@ def begin_micro_batch(model: nn.Module, plan: PlanLike, number: int, count: int)
         model.set_reshard_after_backward(number == count - 1)
 
 
-def _owners(model):
-    """The modules below the model that own parameters, with these."""
-    for module in _units(model):
-        own = _own_parameters(module)
-        if module is not model and own:
-            yield module, own
+def _is_below(path, module):
+    """Whether this path is that of the module or leads into it; all paths lead into the model, ''."""
+    return not module or path == module or path.startswith(module + ".")
 
 
-def _tied_modules(model):
-    """Those that share a parameter with another one, which FSDP2 wants in one group."""
-    owners: dict[nn.Parameter, list[nn.Module]] = {}
-    for module, own in _owners(model):
+def _enclosing(path):
+    return path.rpartition(".")[0]
+
+
+def _caller(model, path):
+    """The module around the module at this path, or itself, that is called when its parameters are used: attention computes
+    with its children's parameters, but never calls them, and nobody calls lists and dictionaries of parameters."""
+    caller, above = path, path
+    while above:
+        above = _enclosing(above)
+        if isinstance(model.get_submodule(above), nn.MultiheadAttention):
+            caller = above
+    while caller and isinstance(model.get_submodule(caller), _PARAMETER_CONTAINERS):
+        caller = _enclosing(caller)
+    return caller
+
+
+def _owned(model, plan):
+    """Parameters by the path of the module that is called when they are used: what the plan says, or else their own one.
+    A call for a module between these two would take the parameter, so that the user stands for such modules, too."""
+    users = {name: path for group in plan["groups"] for name, path in zip(group["tensors"], group.get("modules", ()))}
+    found = []
+    stand_in: dict[str, str] = {}
+    for path, module in model.named_modules():
+        for key, parameter in module.named_parameters(recurse=False):
+            name = f"{path}.{key}" if path else key
+            user = users.get(name, _caller(model, path))
+            if not _is_below(path, user):
+                raise ValueError(f"expected a plan in which {name!r} is used in a module around it, got {user!r}")
+            found.append((user, parameter))
+            below = path
+            while below != user:
+                stand_in[below] = min(user, stand_in.get(below, user), key=len)
+                below = _enclosing(below)
+    owned: dict[str, set[nn.Parameter]] = {}
+    for user, parameter in found:
+        while user in stand_in:
+            user = stand_in[user]
+        owned.setdefault(user, set()).add(parameter)
+    return owned
+
+
+def _tied(owned):
+    """The modules that share a parameter with another one, which FSDP2 wants in one group."""
+    owners: dict[nn.Parameter, list[str]] = {}
+    for path, own in owned.items():
         for parameter in own:
-            owners.setdefault(parameter, []).append(module)
-    return {module for modules in owners.values() if len(modules) > 1 for module in modules}
+            owners.setdefault(parameter, []).append(path)
+    return {path for paths in owners.values() if len(paths) > 1 for path in paths}
 
 
-def _elements(parameters, place, count):
-    """Of each group, how many of its elements are among these. Parameters that are not trained are in no group."""
-    elements = [0] * count
+def _group_of_most(parameters, place):
+    """The group that has most of these elements; None if nothing is trained, as such parameters are in no group."""
+    elements: dict[int, int] = {}
     for parameter in parameters:
         if parameter in place:
-            elements[place[parameter]] += parameter.numel()
-    return elements
+            elements[place[parameter]] = elements.get(place[parameter], 0) + parameter.numel()
+    return min(elements, key=lambda number: (-elements[number], number), default=None)
 
 
-def _modules_of_groups(model, place, count, tied):
-    """The modules below the model that own parameters, each list with the number of its group. Modules around others
-    come after these, each alone unless it is tied."""
-    together: list[list[nn.Module]] = [[] for _ in range(count)]
-    around = []
-    elements_of_tied = _elements({p for module, own in _owners(model) if module in tied for p in own}, place, count)
-    number_of_tied = elements_of_tied.index(max(elements_of_tied))
-    parents = {child: module for module in _units(model) for child in _units_below(module)}
-    for module, own in _owners(model):
-        elements, parent = _elements(own, place, count), parents[module]
-        while not any(elements) and parent is not model:  # nothing in it is trained: it goes where its neighbours go
-            elements, parent = _elements(parent.parameters(), place, count), parents[parent]
-        if not any(elements) and module not in tied:
-            continue  # the model's own call takes it
-        number = number_of_tied if module in tied else elements.index(max(elements))
-        if _units_below(module) and module not in tied:
-            around.append((number, [module]))
-        else:
-            together[number].append(module)
-    below_tied = {inner for module in tied for inner in module.modules()}
-
-    def turn(call):  # a call takes all that lies below its modules and was not taken before
-        module = call[1][0]
-        if tied.intersection(call[1]):
-            return 1
-        return 2 if _units_below(module) and module not in below_tied else 0
-
-    return sorted([(number, modules) for number, modules in enumerate(together) if modules] + around[::-1], key=turn)
+def _modules_of_groups(model, owned, tied, place):
+    """The modules of each group, by its number. Those that nobody trains go where their neighbours go."""
+    of_tied = _group_of_most({p for path in tied for p in owned[path]}, place) or 0
+    groups: dict[int, list[str]] = {}
+    for path, own in owned.items():
+        number = of_tied if path in tied else _group_of_most(own, place)
+        around = path
+        while number is None and _enclosing(around):
+            around = _enclosing(around)
+            number = _group_of_most(model.get_submodule(around).parameters(), place)
+        if number is not None:  # else the model's own call takes it
+            groups.setdefault(number, []).append(path)
+    return groups
 
 
-def _units_below(module):
-    """What is called inside a module: attention computes with its children's parameters, but never calls them, and
-    nobody calls lists and dictionaries of parameters."""
-    if isinstance(module, nn.MultiheadAttention):
-        return []
-    return [child for child in module.children() if not isinstance(child, _PARAMETER_CONTAINERS)]
-
-
-def _own_parameters(module):
-    """A module's parameters without those of the modules that it calls."""
-    if isinstance(module, nn.MultiheadAttention):
-        return list(module.parameters())
-    inside = [p for child in module.children() if isinstance(child, _PARAMETER_CONTAINERS) for p in child.parameters()]
-    return [*module.parameters(recurse=False), *inside]
-
-
-def _units(module):
-    yield module
-    for child in _units_below(module):
-        yield from _units(child)
+def _calls(groups):
+    """The modules of each call of fully_shard(), by its place among the groups. A call takes all that lies below its modules
+    and was not taken before, so it comes after those for modules below; groups that would wait for each other are one."""
+    import graphlib  # which any Python has that has FSDP2
+    while True:
+        place = {path: number for number, paths in groups.items() for path in paths}
+        waits: dict[int, set[int]] = {number: set() for number in groups}
+        for path, number in place.items():
+            while path:
+                path = _enclosing(path)
+                if place.get(path, number) != number:
+                    waits[place[path]].add(number)
+        try:
+            order = list(graphlib.TopologicalSorter(waits).static_order())
+        except graphlib.CycleError as error:
+            first, last = min(error.args[1]), max(error.args[1])
+            joined = [path for number in sorted(groups) if first <= number <= last for path in groups[number]]
+            groups = {**{number: paths for number, paths in groups.items() if not first <= number <= last}, first: joined}
+            continue
+        places = {number: at for at, number in enumerate(sorted(groups))}
+        return [(places[number], groups[number]) for number in order]
 
 
 class _Bucket:

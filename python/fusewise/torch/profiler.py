@@ -12,6 +12,7 @@ import collections
 import contextlib
 import csv
 import dataclasses
+import inspect
 import json
 import os
 import statistics
@@ -22,6 +23,8 @@ from typing import Any, Iterator, Optional, Sequence, Union
 import torch
 from torch import nn
 
+# PyTorch 2.0 and later: hooks get keyword arguments, too.
+_PRE_HOOK = {"with_kwargs": True} if "with_kwargs" in inspect.signature(nn.Module.register_forward_pre_hook).parameters else {}
 _DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 
@@ -104,6 +107,11 @@ def _common_part(lengths, total):
     return max(lengths, default=0.0)
 
 
+def _common_path(paths):
+    """The path of the module around all of these."""
+    return ".".join(os.path.commonprefix([path.split(".") for path in paths])) if all(paths) else ""
+
+
 def _median_and_spread(values):
     values = sorted(values)
     if len(values) < 2:
@@ -141,6 +149,9 @@ class Profiler:
         self._segments = []  # of those with marks
         self._names = {module: name for name, module in model.named_modules()}
         self._owners = {}
+        self._frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad}
+        self._users: dict[nn.Parameter, set[nn.Module]] = {}  # modules that computed with a parameter that is not their own
+        self._accumulations: dict[Any, nn.Parameter] = {}  # by the last backward step of a parameter
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
                 self._owners[parameter] = (name, model.get_submodule(name.rpartition(".")[0]))
@@ -168,7 +179,7 @@ class Profiler:
         """Begins an iteration, where a `with` block does not fit into the loop."""
         self._current = _Iteration()
         self._current.is_plain = self.alternates and len(self.plain_us) < len(self._segments) - self.warmup
-        self._stack, self._seen = [], set()
+        self._stack, self._seen, self._accumulations = [], set(), {}
         self._handles = []
         if not self._current.is_plain:
             self._add_hooks()
@@ -190,7 +201,7 @@ class Profiler:
 
     def _add_hooks(self):
         for module in self._names:
-            self._handles.append(module.register_forward_pre_hook(self._enter))
+            self._handles.append(module.register_forward_pre_hook(self._enter, **_PRE_HOOK))
             self._handles.append(module.register_forward_hook(self._leave))
         for parameter in self._owners:
             self._handles.append(self._watch_gradient(parameter))
@@ -198,11 +209,13 @@ class Profiler:
     def _stop(self):
         for handle in self._handles:
             handle.remove()
-        self._seen = set()
+        self._seen, self._accumulations = set(), {}
         finished, self._current = self._current, None
         return finished
 
-    def _enter(self, module, _inputs):
+    def _enter(self, module, inputs, keywords=None):
+        if self._stack and not self._current.backward:  # a checkpoint may call modules again in backward, and not to their end
+            self._charge(self._stack[-1], (inputs, keywords))
         self._mark_forward()
         self._stack.append(module)
 
@@ -212,10 +225,18 @@ class Profiler:
         if module not in self._ended:
             self._ended.add(module)
             self._order.append(module)
-        for node in self._new_nodes(output):
-            node.register_hook(lambda *_, module=module: self._mark_backward(module, None))
+        self._charge(module, output)
         if not self._stack and not self._current.backward:  # a call after backward is none of the iteration's
             self._current.backward_start = self.clock.mark()
+
+    def _charge(self, module, values):
+        """Charges a module with the backward steps of its own operations that led to these values."""
+        for node in self._new_nodes(values):
+            node.register_hook(lambda *_: self._mark_backward(module, None))
+            for following, _ in node.next_functions:
+                parameter = self._accumulations.get(following)
+                if parameter is not None and not any(parameter is own for own in module._parameters.values()):
+                    self._users.setdefault(parameter, set()).add(module)
 
     def _mark_forward(self):
         inside = self._stack[-1] if self._stack else None
@@ -230,11 +251,12 @@ class Profiler:
         accumulate = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
         module = self._owners[parameter][1]
         self._seen.add(accumulate)
+        self._accumulations[accumulate] = parameter
         return accumulate.register_hook(lambda *_: self._mark_backward(module, parameter))
 
-    def _new_nodes(self, output):
-        """The backward steps that this module's own operations will take: those that no module inside it owns."""
-        found, waiting = [], [t.grad_fn for t in tensors_in(output) if t.grad_fn is not None]
+    def _new_nodes(self, values):
+        """The backward steps that led to these values and that no module is charged with."""
+        found, waiting = [], [t.grad_fn for t in tensors_in(values) if t.grad_fn is not None]
         while waiting:
             node = waiting.pop()
             if node is None or node in self._seen:
@@ -328,7 +350,10 @@ class Profiler:
         not when its place would have it (parameters of the root module), it is several layers, each at its place."""
         counted = self._counted()
         clock = "CUDA events" if isinstance(self.clock, CudaClock) else "wall clock"
-        layers = [self._layer(module, block, is_first, counted)
+        frozen: dict[str, int] = collections.Counter()
+        for path, parameter in self._frozen.items():
+            frozen[self._called_path(path.rpartition(".")[0])] += parameter.numel()
+        layers = [self._layer(module, block, is_first, counted, frozen)
                   for module, block, is_first in self._placed(self._blocks())]
         return {
             "format": "fusewise.profile", "version": 1, "model": name or type(self.model).__name__,
@@ -337,7 +362,7 @@ class Profiler:
                        "source": f"fusewise.torch on PyTorch {torch.__version__}, {clock}, medians of "
                                  f"{len(counted)} iterations after {self.warmup}{self._marks_text()}"},
             "layers": [layer for layer in layers
-                       if layer["tensors"] or layer["forward_us"] + layer["backward_us"] > 0]}
+                       if layer["tensors"] or "frozen_elements" in layer or layer["forward_us"] + layer["backward_us"] > 0]}
 
     def _marks_text(self):
         if not self.plain_us:
@@ -358,11 +383,18 @@ class Profiler:
 
     def _called(self, parameter: nn.Parameter) -> nn.Module:
         """The module of a parameter, or the nearest around it that is called."""
-        path, module = self._owners[parameter][0], self._owners[parameter][1]
-        while module not in self._ended:
+        return self.model.get_submodule(self._called_path(self._owners[parameter][0].rpartition(".")[0]))
+
+    def _called_path(self, path: str) -> str:
+        while path and self.model.get_submodule(path) not in self._ended:
             path = path.rpartition(".")[0]
-            module = self.model.get_submodule(path.rpartition(".")[0])
-        return module
+        return path
+
+    def _running(self, block: list[nn.Parameter]) -> str:
+        """The path of the smallest module around these parameters that is called, and is running when any of them is used."""
+        paths = [self._owners[p][0].rpartition(".")[0] for p in block]
+        paths += [self._names[user] for p in block for user in self._users.get(p, ())]
+        return self._called_path(_common_path(paths))
 
     def _placed(self, blocks):
         """Blocks, and modules without parameters behind the one whose forward ended before theirs. With each whether it
@@ -385,7 +417,7 @@ class Profiler:
             placed += [(follower, [], True) for follower in followers[module] if is_first]
         return placed
 
-    def _layer(self, module, block, is_largest, counted):
+    def _layer(self, module, block, is_largest, counted, frozen):
         own = [p for p in self._owners if self._called(p) is module]
         owners = {module} | {self._owners[p][1] for p in own}
         backward_us, backward_spread = _median_and_spread([sum(b.get(m, 0.0) for m in owners) for _, b, _ in counted])
@@ -394,12 +426,15 @@ class Profiler:
         whole = sum(parts.values())
         shares = {p: parts[p] / whole if whole > 0 else 1 / len(own) for p in own}
         tensors = [{"name": self._owners[p][0], "elements": p.numel(), "backward_us": shares[p] * backward_us,
-                    **({"shape": list(p.shape)} if p.dim() > 0 else {})} for p in block]
+                    "shape": list(p.shape)} for p in block]
         share = sum(shares[p] for p in block) if own else 1.0
+        path = self._names[module]
         return {"name": self._layer_name(module) if is_largest else tensors[0]["name"],
                 "kind": type(module).__name__.lower(),
                 "forward_us": forward_us if is_largest else 0.0,
                 "backward_us": sum(t["backward_us"] for t in tensors) if own else backward_us, "tensors": tensors,
+                "module": self._running(block) if block else path,
+                **({"frozen_elements": frozen[path]} if is_largest and path in frozen else {}),
                 "forward_spread_us": forward_spread if is_largest else 0.0,
                 "backward_spread_us": share * backward_spread}
 
