@@ -262,7 +262,7 @@ TEST_CASE("plan: layers without tensors run forward while LARS rates are gathere
 
 TEST_CASE("plan: what is not a plan is refused") {
   const nlohmann::ordered_json good =
-      nlohmann::ordered_json::parse(plan_text({.model = "m", .groups = {{{"t"}, 4}}}));
+      nlohmann::ordered_json::parse(plan_text({.model = "m", .groups = {{.tensors = {"t"}, .bytes = 4}}}));
   struct Case {
     std::string patch;  ///< a merge patch (RFC 7386)
     std::string message;

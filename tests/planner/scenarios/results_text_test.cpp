@@ -295,7 +295,8 @@ TEST_CASE("results: a plan's table tells its groups and what it saves") {
   plan.iteration_us = 20'000;
   plan.lower_bound_us = 19'000;
   plan.compared_with = {{"ddp", 25'000}};
-  plan.groups = {{{"fc.bias", "fc.weight"}, 2'052'000}, {{"conv1"}, 37'600}};
+  plan.groups = {{.tensors = {"fc.bias", "fc.weight"}, .bytes = 2'052'000},
+                 {.tensors = {"conv1"}, .bytes = 37'600}};
   CHECK(plan_table(plan) ==
         "m on 8 workers, pipeline wfbp, ring all-reduce: 2 groups, 20.000 ms per iteration (exact: no other "
         "grouping "
@@ -316,7 +317,7 @@ TEST_CASE("results: the table of a plan without a prediction has no times") {
   planner::PlanFile plan;  // as fusewise import writes it
   plan.model = "m";
   plan.workers = 2;
-  plan.groups = {{{"fc.bias", "fc.weight"}, 2'052'000}};
+  plan.groups = {{.tensors = {"fc.bias", "fc.weight"}, .bytes = 2'052'000}};
   CHECK(plan_table(plan) ==
         "m on 2 workers, pipeline wfbp, ring all-reduce: 1 group\n\n"
         "group  tensors    size  in backward order\n"
