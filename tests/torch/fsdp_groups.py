@@ -5,9 +5,9 @@ usage: fsdp_groups.py DRIVER [--seeds N]      (PyTorch 2.6 or later, two process
 
 DRIVER is emit_driver.cpp, compiled. Random chains of linear layers, nested at random, get random plans; the emitted
 text is executed on two ranks. Some models use the weight of their embedding in their head, too, and some have parameters
-that other modules use than those that own them, as the package's profiler finds out. The collectives of an iteration are recorded with their sizes and types, and with the
-number of layers that had run when each was issued, and compared with the emission's JSON. Exits with 1 at the first
-emission that does not hold, and names its seed.
+that other modules use than those that own them, as the package's profiler finds out. The collectives of an iteration are
+recorded with their sizes and types, and with the number of layers that had run when each was issued, and compared with the
+emission's JSON. Exits with 1 at the first emission that does not hold, and names its seed.
 """
 
 import copy
