@@ -85,11 +85,12 @@ def watch(model: nn.Module, warmup: int = 3, hook: Optional[tuple[Any, Callable[
     watched = Watch(warmup)
     if isinstance(model, DistributedDataParallel):
         _watch_ddp(model, watched, hook)
+        model.register_forward_pre_hook(watched.begin)
     elif hasattr(model, "set_custom_all_gather"):
         _watch_fsdp(model, watched)
+        model.register_forward_pre_hook(watched.begin, prepend=True)  # before FSDP2 gathers the model's own parameters
     else:
         raise ValueError(f"expected a DistributedDataParallel or a model sharded with FSDP2, got {type(model).__name__}")
-    model.register_forward_pre_hook(watched.begin)
     return watched
 
 
