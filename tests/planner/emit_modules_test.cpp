@@ -180,6 +180,21 @@ TEST_CASE("emit: FSDP names the modules that the profile names, and no others") 
   CHECK(calls({{"list.0", ""}, {"list.1", ""}, {"a.w", "a"}}, of_counts({1, 2})) == R"([["a"],[""]])");
 }
 
+TEST_CASE("emit: FSDP says which modules with others inside them are gathered when they are called") {
+  const Scene scene(named({{"a.w", 100}, {"b.w", 100}, {"b.x.w", 100}, {"c.w", 100}, {"c.x.w", 100}}),
+                    support::pair_of(20, 0.001));
+  const auto note_of = [&](const Groups& groups) {
+    std::string out;
+    const ordered_json json = Planned(scene, groups).emit("fsdp").json;
+    for (const std::string note : json["notes"])
+      if (note.starts_with("FSDP gathers the group of")) out += note.substr(0, note.find(" when"));
+    return out;
+  };
+  CHECK(note_of(of_counts({1, 1, 1, 2})) == "FSDP gathers the group of c (likewise 1 more)");
+  CHECK(note_of(of_counts({2, 1, 2})) == "FSDP gathers the group of b");
+  CHECK(note_of(of_counts({2, 2, 1})).empty());
+}
+
 TEST_CASE("emit: FSDP says which parameters it refuses") {
   core::Profile profile = named({{"a.w", 100}, {"a.scale", 1}});
   const auto says = [&] {

@@ -316,6 +316,28 @@ void note_padding(Report& report) {
         workers, percent));
 }
 
+/// "FSDP gathers the group of transformer when it is called ..."
+void note_nesting(Report& report, const std::vector<Wrap>& calls) {
+  const auto has_others = [&](const Wrap& call, const std::string& module) {
+    return std::ranges::any_of(calls, [&](const Wrap& other) {
+      return other.group != call.group && std::ranges::any_of(other.modules, [&](const std::string& below) {
+               return core::is_below(below, module);
+             });
+    });
+  };
+  std::vector<std::string> around;
+  for (const Wrap& call : calls)
+    for (const std::string& module : call.modules)
+      if (!module.empty() && has_others(call, module)) around.push_back(module);
+  if (around.empty()) return;
+  const std::string more = around.size() > 1 ? fmt::format(" (likewise {} more)", around.size() - 1) : "";
+  report.note(fmt::format(
+      "FSDP gathers the group of {}{} when it is called and when backward comes to its output, and "
+      "reduces its gradients after those of modules inside it that have other groups; it is priced "
+      "as its own layers need it.",
+      around.front(), more));
+}
+
 /// "FSDP refuses parameters without a dimension: ..."
 void note_scalars(Report& report) {
   const Workload& workload = report.request().workload;
@@ -358,6 +380,7 @@ void add_notes(Report& report, const ModuleGroups& made) {
         "FSDP gathers the group of `fully_shard(model)` when backward comes to the model's output, behind "
         "the "
         "groups that are gathered ahead there; it is priced as gathered when its layers need it.");
+  note_nesting(report, calls);
   note_padding(report);
   note_scalars(report);
   const std::vector<core::ProfileLayer>& layers = workload.profile->layers;
