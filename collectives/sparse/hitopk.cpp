@@ -16,7 +16,7 @@ using transport::Transport;
 /// Returns the selected elements of the shard, indexed as in the gradient; the others stay in `rest`.
 SparseVector select_from(std::span<const float> shard_sum, Range shard, const Selector& select,
                          std::span<float> rest) {
-  std::copy(shard_sum.begin(), shard_sum.end(), rest.begin());
+  std::ranges::copy(shard_sum, rest.begin());
   SparseVector selected = select(rest);
   check_sparse(selected, rest.size(), "hitopk: what was selected");
   for (std::uint32_t& index : selected.indexes) {
@@ -27,11 +27,12 @@ SparseVector select_from(std::span<const float> shard_sum, Range shard, const Se
 }
 
 /// Sums the shard over nodes, in the order of nodes.
-Accumulator sum_between_nodes(Group& peers, const SparseVector& selected, std::size_t max, Range shard,
-                              std::span<float> place) {
+Accumulator sum_between_nodes(Group& peers, const SparseVector& selected, std::optional<std::size_t> max,
+                              Range shard, std::span<float> place) {
   const Phase phase(peers, "between");
   Accumulator sum(shard, place);
-  all_gather_within(peers, encode(selected), max * compression::kBytesPerKept, place.size_bytes() / 2,
+  const std::size_t room = max ? place.size_bytes() / 2 : transport::kAnySize;
+  all_gather_within(peers, encode(selected), max.value_or(shard.size()) * compression::kBytesPerKept, room,
                     [&](std::span<const std::byte> message) { sum.add(message, shard); });
   return sum;
 }
@@ -66,7 +67,7 @@ Accumulator sum_in_place(Transport& transport, std::span<float> gradient, const 
   const std::span<float> place = gradient.subspan(shard.begin, shard.size());
   const Accumulator shard_sum = [&] {
     const SparseVector selected = select_from(place, shard, select, rest);
-    return sum_between_nodes(peers, selected, options.max.value_or(shard.size()), shard, place);
+    return sum_between_nodes(peers, selected, options.max, shard, place);
   }();
   constexpr std::size_t kPieces = 4;
   const bool may_be_long = options.max && peers.size() * *options.max * compression::kBytesPerKept >

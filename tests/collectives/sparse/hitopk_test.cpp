@@ -86,6 +86,15 @@ TEST_CASE("hitopk: k of every shard of every node's sum, summed over nodes") {
     }
 }
 
+TEST_CASE("hitopk: where nothing limits memory, the selections of five nodes travel all at once") {
+  const auto ran = ranks::run(5, [&](Transport& t) {
+    return sparse::hitopk(t, input(1000, t.rank()), 1,
+                          [&](std::span<const float> shard) { return compression::top_k(shard, 10); });
+  });
+  // one at a time, two ranks would wait for messages that confirm others
+  for (std::size_t rank = 0; rank < 5; ++rank) CHECK(ran.counts(rank, "").messages_received == 4);
+}
+
 TEST_CASE("hitopk: full nodes and a selection of the shard, or an error") {
   const auto run = [](std::uint32_t workers, SparseVector selected) {
     transport::run_ranks(4, [&](Transport& t) {
