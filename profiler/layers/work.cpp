@@ -36,7 +36,7 @@ class FirstWriters {
       input.wants_gradient = all.has_gradient(input.source) && reads_numbers(work);
       if (!input.wants_gradient) continue;
       const auto same = [&](const InputWork& other) { return other.source == input.source; };
-      const bool is_repeated = std::count_if(work.inputs.begin(), work.inputs.end(), same) > 1;
+      const bool is_repeated = std::ranges::count_if(work.inputs, same) > 1;
       if (is_repeated && !results_[input.source]) work.zero_first.push_back(input.source);
       input.adds_gradient = is_repeated || results_[input.source];
       results_[input.source] = true;
@@ -70,6 +70,12 @@ ModelWork make_work(const Model& model) {
     work->is_end = !writers.is_written(work->index);
     writers.visit(*work, out);
   }
+  return out;
+}
+
+std::int64_t element_count(const core::Shape& shape, std::size_t begin, std::size_t end) {
+  std::int64_t out = 1;
+  for (std::size_t i = begin; i < end; ++i) out *= shape[i];
   return out;
 }
 

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <variant>
 #include <vector>
 
 #include "core/model/model.hpp"
@@ -48,5 +50,36 @@ struct ModelWork {
 };
 
 ModelWork make_work(const core::Model& model);
+
+/// One layer on a batch: its inputs and outputs, all in one memory. Samples are contiguous, one after
+/// another.
+template <typename Element, typename Gradient>
+struct PassOf {
+  const LayerWork* work = nullptr;
+  std::int64_t batch = 1;
+  std::uint64_t seed = 0;                ///< for dropout
+  std::vector<const Element*> inputs;    ///< null for tokens
+  const std::int32_t* tokens = nullptr;  ///< of the first input, or a loss's labels
+  std::vector<const Element*> weights;
+  Element* output = nullptr;
+  Element* kept = nullptr;     ///< data that forward stores for backward, besides inputs and output
+  Element* scratch = nullptr;  ///< temporary memory for one call
+  const Element* output_gradient = nullptr;
+  std::vector<Gradient> input_gradients;
+  std::vector<Gradient> weight_gradients;
+
+  const core::Layer& layer() const { return *work->layer; }
+  const core::Shape& in(std::size_t i = 0) const { return work->inputs[i].shape; }
+  const core::Shape& out() const { return layer().output; }
+  std::int64_t in_count(std::size_t i = 0) const { return batch * core::element_count(in(i)); }
+  std::int64_t out_count() const { return batch * core::element_count(out()); }
+  template <typename Parameters>
+  const Parameters& as() const {
+    return std::get<Parameters>(layer().parameters);
+  }
+};
+
+/// The product of the dimensions from `begin` to `end`.
+std::int64_t element_count(const core::Shape& shape, std::size_t begin, std::size_t end);
 
 }  // namespace profiler

@@ -72,7 +72,7 @@ void check_products(const profiler::InstructionSet& set) {
       CAPTURE(the_rows);
       CAPTURE(bits);
       CHECK(largest_error(product, set.product) < 1e-5);
-      const profiler::Pass pass = {.pool = &pool, .product = set.product};
+      const profiler::Pass pass = {{}, &pool, set.product};
       CHECK(largest_error(product, [&](const Product& p) { run_product(pass, p); }) < 1e-5);
     }
 }
@@ -90,7 +90,7 @@ TEST_CASE("products: plain sums within 1e-5 with AVX-512" * support::needs(suppo
 TEST_CASE("products: shared out among threads by columns and by rows") {
   profiler::Pool pool(2);
   const auto set = profiler::instruction_sets().front();
-  const profiler::Pass pass = {.pool = &pool, .product = set.product};
+  const profiler::Pass pass = {{}, &pool, set.product};
   for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{70, 90}, {90, 70}})
     for (unsigned bits = 0; bits < 4; ++bits) {
       Product product = {.c_stride = columns, .rows = rows, .columns = columns, .inner = 50};
@@ -116,7 +116,7 @@ TEST_CASE("pool: every piece once, on threads that exist, again and again") {
           if (thread < 0 || thread >= threads) is_known = false;
         });
         CHECK(is_known);
-        CHECK(std::all_of(done.begin(), done.end(), [](const auto& times) { return times == 1; }));
+        CHECK(std::ranges::all_of(done, [](const auto& times) { return times == 1; }));
       }
     }
     std::vector<std::atomic<int>> covered(100);
@@ -124,7 +124,7 @@ TEST_CASE("pool: every piece once, on threads that exist, again and again") {
       CHECK_MESSAGE(part < threads, "part");
       for (std::int64_t i = begin; i < end; ++i) ++covered[static_cast<std::size_t>(i)];
     });
-    CHECK(std::all_of(covered.begin(), covered.end(), [](const auto& times) { return times == 1; }));
+    CHECK(std::ranges::all_of(covered, [](const auto& times) { return times == 1; }));
   }
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("dropout: the wanted part is dropped, the mean stays, and an element's
     if (i < 50) CHECK(profiler::dropout_factor(7, static_cast<std::int64_t>(i), 0.25) == factors[i]);
   }
   CHECK(sum / 40'000 == doctest::Approx(1).epsilon(0.02));
-  CHECK(std::count(factors.begin(), factors.end(), 0.0F) == doctest::Approx(10'000).epsilon(0.05));
+  CHECK(std::ranges::count(factors, 0.0F) == doctest::Approx(10'000).epsilon(0.05));
   profiler::dropout_factors(7, 0, 100, 1, factors.data());
   CHECK(std::count(factors.begin(), factors.begin() + 100, 0.0F) == 100);
 }

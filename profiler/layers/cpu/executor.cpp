@@ -91,8 +91,7 @@ void CpuExecutor::allocate(std::size_t index, std::uint64_t seed) {
     fill_tokens(tokens_[index], seed, work);
   }
   // The mean over samples of the outputs of all final layers.
-  if (work.is_end)
-    std::fill(gradients_[index].begin(), gradients_[index].end(), 1 / static_cast<float>(batch_));
+  if (work.is_end) std::ranges::fill(gradients_[index], 1 / static_cast<float>(batch_));
   for (std::size_t i = 0; i < layer.tensors.size(); ++i) {
     weights_[index].emplace_back(static_cast<std::size_t>(layer.tensors[i].elements));
     weight_gradients_[index].emplace_back(static_cast<std::size_t>(layer.tensors[i].elements));
@@ -134,8 +133,7 @@ void CpuExecutor::forward(std::size_t layer) {
 void CpuExecutor::backward(std::size_t layer) {
   const LayerWork& work = work_->layers[layer];
   if (!work.runs()) return;
-  for (const std::size_t source : work.zero_first)
-    std::fill(gradients_[source].begin(), gradients_[source].end(), 0.0F);
+  for (const std::size_t source : work.zero_first) std::ranges::fill(gradients_[source], 0.0F);
   kernel(work.layer->kind).backward(passes_[layer]);
 }
 

@@ -66,8 +66,7 @@ Drop drop_of(double probability) {
 }  // namespace
 
 const Kernel& kernel(LayerKind kind) {
-  const auto* const found =
-      std::find_if(kKernels.begin(), kKernels.end(), [&](const Kernel& each) { return each.kind == kind; });
+  const auto* const found = std::ranges::find(kKernels, kind, &Kernel::kind);
   if (found == kKernels.end())
     throw core::InputError(
         fmt::format("expected kinds of layer that the CPU runs, got '{}'", core::name(kind)));

@@ -18,28 +18,9 @@ struct GradientRoom {
   bool add = false;  ///< adds to the destination instead of replacing it
 };
 
-/// One layer on a batch: its inputs and outputs. Samples are contiguous, one after another.
-struct Pass {
-  const LayerWork* work = nullptr;
-  std::int64_t batch = 1;
+struct Pass : PassOf<float, GradientRoom> {
   Pool* pool = nullptr;
   ProductFunction product = nullptr;
-  std::uint64_t seed = 0;                ///< for dropout
-  std::vector<const float*> inputs;      ///< null for tokens
-  const std::int32_t* tokens = nullptr;  ///< of the first input, or a loss's labels
-  std::vector<const float*> weights;
-  float* output = nullptr;
-  float* kept = nullptr;     ///< data that forward stores for backward, besides inputs and output
-  float* scratch = nullptr;  ///< temporary memory for one call
-  const float* output_gradient = nullptr;
-  std::vector<GradientRoom> input_gradients;
-  std::vector<GradientRoom> weight_gradients;
-
-  const core::Layer& layer() const { return *work->layer; }
-  const core::Shape& in(std::size_t i = 0) const { return work->inputs[i].shape; }
-  const core::Shape& out() const { return work->layer->output; }
-  std::int64_t in_count(std::size_t i = 0) const { return batch * core::element_count(in(i)); }
-  std::int64_t out_count() const { return batch * core::element_count(out()); }
 };
 
 /// Sizes in floats; double, because products of numbers in a file may exceed every integer type.
@@ -48,12 +29,15 @@ struct KernelRoom {
   double scratch = 0;
 };
 
+using KernelRun = void(const Pass& pass);
+using KernelRoomOf = KernelRoom(const LayerWork& work, double batch, int threads);
+
 struct Kernel {
   core::LayerKind kind;
-  void (*forward)(const Pass&);
-  void (*backward)(const Pass&);
-  KernelRoom (*room)(const LayerWork&, double batch, int threads) = nullptr;  ///< null: needs none
-  void (*prepare)(const Pass&) = nullptr;  ///< once, before the first forward: fills `kept`
+  KernelRun* forward;
+  KernelRun* backward;
+  KernelRoomOf* room = nullptr;  ///< null: needs none
+  KernelRun* prepare = nullptr;  ///< once, before the first forward: fills `kept`
 };
 
 /// Throws InputError for a kind without a kernel.
@@ -71,77 +55,38 @@ void dropout_factors(std::uint64_t seed, std::int64_t begin, std::int64_t count,
 
 namespace cpu {
 
-void conv2d_forward(const Pass& pass);
-void conv2d_backward(const Pass& pass);
-KernelRoom conv2d_room(const LayerWork& work, double batch, int threads);
-void max_pool_forward(const Pass& pass);
-void max_pool_backward(const Pass& pass);
-KernelRoom max_pool_room(const LayerWork& work, double batch, int threads);
-void avg_pool_forward(const Pass& pass);
-void avg_pool_backward(const Pass& pass);
-void adaptive_avg_pool_forward(const Pass& pass);
-void adaptive_avg_pool_backward(const Pass& pass);
-void batch_norm_forward(const Pass& pass);
-void batch_norm_backward(const Pass& pass);
-KernelRoom batch_norm_room(const LayerWork& work, double batch, int threads);
-void lrn_forward(const Pass& pass);
-void lrn_backward(const Pass& pass);
-KernelRoom lrn_room(const LayerWork& work, double batch, int threads);
-void linear_forward(const Pass& pass);
-void linear_backward(const Pass& pass);
-void relu_forward(const Pass& pass);
-void relu_backward(const Pass& pass);
-void gelu_forward(const Pass& pass);
-void gelu_backward(const Pass& pass);
-void silu_forward(const Pass& pass);
-void silu_backward(const Pass& pass);
-void tanh_forward(const Pass& pass);
-void tanh_backward(const Pass& pass);
-void hardtanh_forward(const Pass& pass);
-void hardtanh_backward(const Pass& pass);
-void dropout_forward(const Pass& pass);
-void dropout_backward(const Pass& pass);
-void add_forward(const Pass& pass);
-void add_backward(const Pass& pass);
-void multiply_forward(const Pass& pass);
-void multiply_backward(const Pass& pass);
-void concat_forward(const Pass& pass);
-void concat_backward(const Pass& pass);
-void transpose_forward(const Pass& pass);
-void transpose_backward(const Pass& pass);
-void select_forward(const Pass& pass);
-void select_backward(const Pass& pass);
-void layer_norm_forward(const Pass& pass);
-void layer_norm_backward(const Pass& pass);
-void rms_norm_forward(const Pass& pass);
-void rms_norm_backward(const Pass& pass);
-KernelRoom row_norm_room(const LayerWork& work, double batch, int threads);
-void embedding_forward(const Pass& pass);
-void embedding_backward(const Pass& pass);
-void position_embedding_forward(const Pass& pass);
-void position_embedding_backward(const Pass& pass);
-void positional_encoding_prepare(const Pass& pass);
-void positional_encoding_forward(const Pass& pass);
-void positional_encoding_backward(const Pass& pass);
-KernelRoom positional_encoding_room(const LayerWork& work, double batch, int threads);
-void rotary_prepare(const Pass& pass);
-void rotary_forward(const Pass& pass);
-void rotary_backward(const Pass& pass);
-KernelRoom rotary_room(const LayerWork& work, double batch, int threads);
-void attention_forward(const Pass& pass);
-void attention_backward(const Pass& pass);
-void experts_forward(const Pass& pass);
-void experts_backward(const Pass& pass);
-KernelRoom experts_room(const LayerWork& work, double batch, int threads);
-KernelRoom attention_room(const LayerWork& work, double batch, int threads);
-void lstm_forward(const Pass& pass);
-void lstm_backward(const Pass& pass);
-KernelRoom lstm_room(const LayerWork& work, double batch, int threads);
-void lookahead_forward(const Pass& pass);
-void lookahead_backward(const Pass& pass);
-void cross_entropy_forward(const Pass& pass);
-void cross_entropy_backward(const Pass& pass);
-KernelRoom cross_entropy_room(const LayerWork& work, double batch, int threads);
+KernelRun conv2d_forward, conv2d_backward;
+KernelRun max_pool_forward, max_pool_backward;
+KernelRun avg_pool_forward, avg_pool_backward;
+KernelRun adaptive_avg_pool_forward, adaptive_avg_pool_backward;
+KernelRun batch_norm_forward, batch_norm_backward;
+KernelRun lrn_forward, lrn_backward;
+KernelRun linear_forward, linear_backward;
+KernelRun relu_forward, relu_backward;
+KernelRun gelu_forward, gelu_backward;
+KernelRun silu_forward, silu_backward;
+KernelRun tanh_forward, tanh_backward;
+KernelRun hardtanh_forward, hardtanh_backward;
+KernelRun dropout_forward, dropout_backward;
+KernelRun add_forward, add_backward;
+KernelRun multiply_forward, multiply_backward;
+KernelRun concat_forward, concat_backward;
+KernelRun transpose_forward, transpose_backward;
+KernelRun select_forward, select_backward;
+KernelRun layer_norm_forward, layer_norm_backward;
+KernelRun rms_norm_forward, rms_norm_backward;
+KernelRun embedding_forward, embedding_backward;
+KernelRun position_embedding_forward, position_embedding_backward;
+KernelRun positional_encoding_forward, positional_encoding_backward;
+KernelRun rotary_forward, rotary_backward;
+KernelRun attention_forward, attention_backward;
+KernelRun experts_forward, experts_backward;
+KernelRun lstm_forward, lstm_backward;
+KernelRun lookahead_forward, lookahead_backward;
+KernelRun cross_entropy_forward, cross_entropy_backward;
+KernelRun positional_encoding_prepare, rotary_prepare;
+KernelRoomOf conv2d_room, max_pool_room, batch_norm_room, lrn_room, row_norm_room, positional_encoding_room,
+    rotary_room, experts_room, attention_room, lstm_room, cross_entropy_room;
 
 }  // namespace cpu
 }  // namespace profiler

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "profiler/layers/cuda/bodies/elements.hpp"
@@ -29,6 +30,15 @@ Out<T> of(const Sink& sink) {
   return {static_cast<T*>(sink.data), sink.add};
 }
 
+/// An argument of a body: memory and sinks become those of the type T, and all else stays as it is.
+template <typename T, typename Argument>
+auto typed(const Argument& argument) {
+  if constexpr (std::is_void_v<std::remove_pointer_t<Argument>> || std::is_same_v<Argument, Sink>)
+    return of<T>(argument);
+  else
+    return argument;
+}
+
 inline std::int64_t count_of(const Move& move) {
   std::int64_t out = 1;
   for (int d = 0; d < move.dimensions; ++d) out *= move.sizes[d];
@@ -47,44 +57,26 @@ class KernelsOn : public Kernels {
     launch_.hold(flag, ticket, max_ns, late);
   }
   void fill(Type type, void* out, float value, std::int64_t count) override {
-    with(type, [&](auto t) { each(FillBody<decltype(t)>{of<decltype(t)>(out), value}, count); });
+    each_of<FillBody>(type, count, out, value);
   }
   void map(Type type, const Map& m, const void* in, void* out, std::int64_t count) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(MapBody<T>{m, of<T>(in), of<T>(out)}, count);
-    });
+    each_of<MapBody>(type, count, m, in, out);
   }
   void map_back(Type type, const Map& m, const void* in, const void* gradient, Sink to,
                 std::int64_t count) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(MapBackBody<T>{m, of<T>(in), of<T>(gradient), of<T>(to)}, count);
-    });
+    each_of<MapBackBody>(type, count, m, in, gradient, to);
   }
   void drop(Type type, const Drop& d, const void* in, Sink to, std::int64_t count) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(DropBody<T>{d, of<T>(in), of<T>(to)}, count);
-    });
+    each_of<DropBody>(type, count, d, in, to);
   }
   void accumulate(Type type, const void* in, Sink to, std::int64_t count) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(AccumulateBody<T>{of<T>(in), of<T>(to)}, count);
-    });
+    each_of<AccumulateBody>(type, count, in, to);
   }
   void add(Type type, const void* a, const void* b, void* out, std::int64_t count) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(AddBody<T>{of<T>(a), of<T>(b), of<T>(out)}, count);
-    });
+    each_of<AddBody>(type, count, a, b, out);
   }
   void multiply(Type type, const void* a, const void* b, Sink to, std::int64_t count) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(MultiplyBody<T>{of<T>(a), of<T>(b), of<T>(to)}, count);
-    });
+    each_of<MultiplyBody>(type, count, a, b, to);
   }
   void move(Type type, const Move& m, const void* in, Sink to) override {
     constexpr std::int64_t kMaxNarrow = 0xffffffff;
@@ -99,10 +91,7 @@ class KernelsOn : public Kernels {
   }
   void embed(Type type, const std::int32_t* tokens, const void* table, void* out, std::int64_t rows,
              std::int64_t features, float factor) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(EmbedBody<T>{tokens, of<T>(table), of<T>(out), features, factor}, rows * features);
-    });
+    each_of<EmbedBody>(type, rows * features, tokens, table, out, features, factor);
   }
   void embed_back(Type type, const std::int32_t* tokens, const void* gradient, void* to, std::int64_t rows,
                   std::int64_t features, float factor) override {
@@ -115,38 +104,22 @@ class KernelsOn : public Kernels {
     });
   }
   void sum_rows(Type type, const void* in, Sink to, std::int64_t rows, std::int64_t columns) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(SumRowsBody<T>{of<T>(in), of<T>(to), rows, columns}, columns);
-    });
+    each_of<SumRowsBody>(type, columns, in, to, rows, columns);
   }
   void add_table(Type type, const void* in, const float* table, void* out, std::int64_t count,
                  std::int64_t period) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(AddTableBody<T>{of<T>(in), table, of<T>(out), period}, count);
-    });
+    each_of<AddTableBody>(type, count, in, table, out, period);
   }
   void rotate(Type type, const Rotation& r, const void* in, const float* angles, Sink to) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(RotateBody<T>{r, of<T>(in), angles, of<T>(to)}, r.rows * r.heads * r.pairs);
-    });
+    each_of<RotateBody>(type, r.rows * r.heads * r.pairs, r, in, angles, to);
   }
   void row_norm(Type type, const RowNorm& n, const void* in, const void* weight, const void* bias, void* out,
                 float* kept) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      rows(RowNormBody<T>{n, of<T>(in), of<T>(weight), of<T>(bias), of<T>(out), kept}, n.rows, n.features);
-    });
+    rows_of<RowNormBody>(type, n.rows, n.features, n, in, weight, bias, out, kept);
   }
   void row_norm_back(Type type, const RowNorm& n, const void* in, const void* gradient, const void* weight,
                      const float* kept, Sink to) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      rows(RowNormBackBody<T>{n, of<T>(in), of<T>(gradient), of<T>(weight), kept, of<T>(to)}, n.rows,
-           n.features);
-    });
+    rows_of<RowNormBackBody>(type, n.rows, n.features, n, in, gradient, weight, kept, to);
   }
   void row_norm_weights(Type type, const RowNorm& n, const void* in, const void* gradient, const float* kept,
                         float* partial, std::int64_t parts, Sink weight, Sink bias) override {
@@ -191,10 +164,7 @@ class KernelsOn : public Kernels {
   }
   void neighbour_norm(Type type, const Channels& c, const Neighbours& n, const void* in, void* out,
                       float* kept) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(NeighbourNormBody<T>{c, n, of<T>(in), of<T>(out), kept}, c.of_one() * c.channels);
-    });
+    each_of<NeighbourNormBody>(type, c.of_one() * c.channels, c, n, in, out, kept);
   }
   void neighbour_norm_back(Type type, const Channels& c, const Neighbours& n, const void* in,
                            const void* gradient, const float* kept, Sink to) override {
@@ -205,26 +175,17 @@ class KernelsOn : public Kernels {
     });
   }
   void log_softmax(Type type, const void* in, void* out, std::int64_t count, std::int64_t columns) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      rows(LogSoftmaxBody<T>{of<T>(in), of<T>(out), columns}, count, columns);
-    });
+    rows_of<LogSoftmaxBody>(type, count, columns, in, out, columns);
   }
   void softmax(Type type, const Scores& s, void* data) override {
-    with(type, [&](auto t) { rows(SoftmaxBody<decltype(t)>{s, of<decltype(t)>(data)}, s.rows, s.keys); });
+    rows_of<SoftmaxBody>(type, s.rows, s.keys, s, data);
   }
   void softmax_back(Type type, const Scores& s, const Drop& d, const void* weights, void* gradient) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      rows(SoftmaxBackBody<T>{s, d, of<T>(weights), of<T>(gradient)}, s.rows, s.keys);
-    });
+    rows_of<SoftmaxBackBody>(type, s.rows, s.keys, s, d, weights, gradient);
   }
   void loss(Type type, const Loss& l, const void* logarithms, const std::int32_t* labels,
             void* out) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      rows(LossBody<T>{l, of<T>(logarithms), labels, of<T>(out)}, l.batch, l.positions);
-    });
+    rows_of<LossBody>(type, l.batch, l.positions, l, logarithms, labels, out);
   }
   void loss_back(Type type, const Loss& l, const void* logarithms, const std::int32_t* labels,
                  const void* gradient, Sink to) override {
@@ -235,37 +196,22 @@ class KernelsOn : public Kernels {
     });
   }
   void ahead(Type type, const LookaheadSizes& a, const void* in, const void* weight, void* out) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(AheadBody<T>{a, of<T>(in), of<T>(weight), of<T>(out)}, a.batch * a.length * a.features);
-    });
+    each_of<AheadBody>(type, a.batch * a.length * a.features, a, in, weight, out);
   }
   void ahead_back(Type type, const LookaheadSizes& a, const void* gradient, const void* weight,
                   Sink to) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(AheadBackBody<T>{a, of<T>(gradient), of<T>(weight), of<T>(to)}, a.batch * a.length * a.features);
-    });
+    each_of<AheadBackBody>(type, a.batch * a.length * a.features, a, gradient, weight, to);
   }
   void ahead_weight(Type type, const LookaheadSizes& a, const void* in, const void* gradient,
                     Sink to) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(AheadWeightBody<T>{a, of<T>(in), of<T>(gradient), of<T>(to)}, a.features * a.steps);
-    });
+    each_of<AheadWeightBody>(type, a.features * a.steps, a, in, gradient, to);
   }
   void pool(Type type, const Windows& w, const void* in, void* out, std::int32_t* places) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(PoolBody<T>{w, of<T>(in), of<T>(out), places}, count_of(w));
-    });
+    each_of<PoolBody>(type, count_of(w), w, in, out, places);
   }
   void pool_back(Type type, const Windows& w, const void* gradient, const std::int32_t* places,
                  void* to) override {
-    with(type, [&](auto t) {
-      using T = decltype(t);
-      each(PoolBackBody<T>{w, of<T>(gradient), places, of<T>(to)}, count_of(w));
-    });
+    each_of<PoolBackBody>(type, count_of(w), w, gradient, places, to);
   }
 
  private:
@@ -277,6 +223,15 @@ class KernelsOn : public Kernels {
       case Type::float16: return work(__half{});
       case Type::bfloat16: return work(__nv_bfloat16{});
     }
+  }
+
+  template <template <typename> class Body, typename... Arguments>
+  void each_of(Type type, std::int64_t count, const Arguments&... arguments) {
+    with(type, [&](auto t) { each(Body<decltype(t)>{typed<decltype(t)>(arguments)...}, count); });
+  }
+  template <template <typename> class Body, typename... Arguments>
+  void rows_of(Type type, std::int64_t count, std::int64_t length, const Arguments&... arguments) {
+    with(type, [&](auto t) { rows(Body<decltype(t)>{typed<decltype(t)>(arguments)...}, count, length); });
   }
 
   template <typename Body>

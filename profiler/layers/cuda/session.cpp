@@ -156,8 +156,7 @@ std::string DeviceSession::conditions() {
   if (arithmetic_.type != Type::float32)
     out +=
         "; weights, results and gradients of two bytes, sums and products in float32; batch norms' weights "
-        "and "
-        "their gradients are float32, and there is no master copy of weights";
+        "and their gradients are float32, and there is no master copy of weights";
   out += fmt::format("; {}, {}", parts_.runtime->versions(), versions(*parts_.libraries));
   if (readings_.empty()) return out + "; clocks and temperature unknown";
   return out + fmt::format("; multiprocessors at {}, memory at {}, {}",

@@ -24,8 +24,8 @@ double difference(std::span<const float> got, std::span<const float> expected, f
         static_cast<double>(got[i]) / static_cast<double>(scale) - static_cast<double>(expected[i]);
     squares += off * off;
   }
-  const double beside = std::max(length(expected), min);
-  return squares == 0 ? 0 : std::sqrt(squares) / beside;  // NaN stays NaN, which counts as a difference
+  const double size = std::max(length(expected), min);
+  return squares == 0 ? 0 : std::sqrt(squares) / size;  // NaN stays NaN, which counts as a difference
 }
 
 class Comparison {

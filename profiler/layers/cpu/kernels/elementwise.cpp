@@ -50,7 +50,7 @@ Values tanh_part(const ConstArray& x) { return (kSqrtTwoOverPi * (x + kCubic * x
 
 Values sigmoid(const ConstArray& x) { return 1 / (1 + (-x).exp()); }
 
-bool is_by_tanh(const Pass& pass) { return std::get<core::Gelu>(pass.layer().parameters).tanh; }
+bool is_by_tanh(const Pass& pass) { return pass.as<core::Gelu>().tanh; }
 
 }  // namespace
 
@@ -102,14 +102,14 @@ void tanh_backward(const Pass& pass) {
 }
 
 void hardtanh_forward(const Pass& pass) {
-  const auto& clamp = std::get<core::Hardtanh>(pass.layer().parameters);
+  const auto& clamp = pass.as<core::Hardtanh>();
   const auto min = static_cast<float>(clamp.min);
   const auto max = static_cast<float>(clamp.max);
   map(pass, [&](const ConstArray& x) -> Values { return x.max(min).min(max); });
 }
 
 void hardtanh_backward(const Pass& pass) {
-  const auto& clamp = std::get<core::Hardtanh>(pass.layer().parameters);
+  const auto& clamp = pass.as<core::Hardtanh>();
   const auto min = static_cast<float>(clamp.min);
   const auto max = static_cast<float>(clamp.max);
   map_back(pass, [&](const ConstArray& x, const ConstArray&) -> Values {
@@ -118,7 +118,7 @@ void hardtanh_backward(const Pass& pass) {
 }
 
 void dropout_forward(const Pass& pass) {
-  const double probability = std::get<core::Dropout>(pass.layer().parameters).probability;
+  const double probability = pass.as<core::Dropout>().probability;
   each_element(pass, pass.out_count(), [&](std::int64_t begin, std::int64_t count) {
     dropout_factors(pass.seed, begin, count, probability, pass.output + begin);
     array(pass.output + begin, count) *= array(pass.inputs[0] + begin, count);
@@ -126,7 +126,7 @@ void dropout_forward(const Pass& pass) {
 }
 
 void dropout_backward(const Pass& pass) {
-  const double probability = std::get<core::Dropout>(pass.layer().parameters).probability;
+  const double probability = pass.as<core::Dropout>().probability;
   const GradientRoom& room = pass.input_gradients[0];
   if (room.data == nullptr) return;
   each_element(pass, pass.out_count(), [&](std::int64_t begin, std::int64_t count) {

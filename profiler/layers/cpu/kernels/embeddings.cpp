@@ -7,7 +7,7 @@
 namespace profiler::cpu {
 namespace {
 
-const core::Embedding& table(const Pass& pass) { return std::get<core::Embedding>(pass.layer().parameters); }
+const core::Embedding& table(const Pass& pass) { return pass.as<core::Embedding>(); }
 
 float scale(const Pass& pass) {
   return table(pass).scaled ? std::sqrt(static_cast<float>(table(pass).features)) : 1.0F;
@@ -143,7 +143,7 @@ KernelRoom rotary_room(const LayerWork& work, double /*batch*/, int /*threads*/)
 }
 
 void rotary_prepare(const Pass& pass) {
-  const double base = std::get<core::Rotary>(pass.layer().parameters).base;
+  const double base = pass.as<core::Rotary>().base;
   const std::int64_t pairs = turn(*pass.work).pairs;
   for (std::int64_t at = 0; at < pass.out()[0]; ++at)
     for (std::int64_t i = 0; i < pairs; ++i) {

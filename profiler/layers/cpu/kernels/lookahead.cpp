@@ -15,9 +15,7 @@ struct Sizes {
 };
 
 Sizes sizes(const Pass& pass) {
-  return {.length = pass.in()[0],
-          .features = pass.in()[1],
-          .steps = std::get<core::Lookahead>(pass.layer().parameters).context + 1};
+  return {.length = pass.in()[0], .features = pass.in()[1], .steps = pass.as<core::Lookahead>().context + 1};
 }
 
 Weights weights(const Pass& pass, const Sizes& s, std::int64_t step) {

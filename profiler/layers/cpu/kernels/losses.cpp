@@ -17,7 +17,7 @@ Sizes sizes(const Pass& pass) {
   const std::int64_t classes = pass.in().back();
   return {.positions = core::element_count(pass.in()) / classes,
           .classes = classes,
-          .weight = std::get<core::Loss>(pass.layer().parameters).weight};
+          .weight = pass.as<core::Loss>().weight};
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ void each_block(const Channels& c, std::int64_t channel, const Work& work) {
   for (std::int64_t i = 0; i < c.outer; ++i) work((i * c.channels + channel) * c.inner);
 }
 
-double epsilon(const Pass& pass) { return std::get<core::Norm>(pass.layer().parameters).epsilon; }
+double epsilon(const Pass& pass) { return pass.as<core::Norm>().epsilon; }
 
 void put_value(const GradientRoom& room, std::int64_t at, double value) {
   room.data[at] = static_cast<float>(room.add ? static_cast<double>(room.data[at]) + value : value);
@@ -190,7 +190,7 @@ KernelRoom lrn_room(const LayerWork& work, double batch, int /*threads*/) {
 }
 
 void lrn_forward(const Pass& pass) {
-  const auto& norm = std::get<core::LocalResponseNorm>(pass.layer().parameters);
+  const auto& norm = pass.as<core::LocalResponseNorm>();
   const std::int64_t channels = pass.in()[0];
   const std::int64_t plane = pass.in()[1] * pass.in()[2];
   const auto alpha = static_cast<float>(norm.alpha / static_cast<double>(norm.size));
@@ -212,7 +212,7 @@ void lrn_forward(const Pass& pass) {
 void lrn_backward(const Pass& pass) {
   const GradientRoom& room = pass.input_gradients[0];
   if (room.data == nullptr) return;
-  const auto& norm = std::get<core::LocalResponseNorm>(pass.layer().parameters);
+  const auto& norm = pass.as<core::LocalResponseNorm>();
   const std::int64_t channels = pass.in()[0];
   const std::int64_t plane = pass.in()[1] * pass.in()[2];
   const auto factor = static_cast<float>(-2 * norm.alpha * norm.beta / static_cast<double>(norm.size));

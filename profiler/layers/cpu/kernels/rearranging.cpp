@@ -8,24 +8,17 @@
 namespace profiler::cpu {
 namespace {
 
-/// Product of the dimensions from `begin` to `end`.
-std::int64_t count(const core::Shape& shape, std::size_t begin, std::size_t end) {
-  std::int64_t out = 1;
-  for (std::size_t i = begin; i < end; ++i) out *= shape[i];
-  return out;
-}
-
 /// Calls work(input, its first element, output's first element, elements) for each contiguous range.
 template <typename Work>
 void each_joined(const Pass& pass, const Work& work) {
-  const std::size_t axis = std::get<core::Concat>(pass.layer().parameters).axis;
-  const std::int64_t outer = pass.batch * count(pass.out(), 0, axis);
-  const std::int64_t whole = count(pass.out(), axis, pass.out().size());
+  const std::size_t axis = pass.as<core::Concat>().axis;
+  const std::int64_t outer = pass.batch * element_count(pass.out(), 0, axis);
+  const std::int64_t whole = element_count(pass.out(), axis, pass.out().size());
   constexpr std::int64_t kGrain = 1;
   run_ranges(*pass.pool, outer, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < pass.work->inputs.size(); ++i) {
-      const std::int64_t part = count(pass.in(i), axis, pass.in(i).size());
+      const std::int64_t part = element_count(pass.in(i), axis, pass.in(i).size());
       for (std::int64_t at = begin; at < end; ++at) work(i, at * part, at * whole + offset, part);
       offset += part;
     }
@@ -35,13 +28,13 @@ void each_joined(const Pass& pass, const Work& work) {
 /// Calls work(first input element, its stride, first output element, elements) for each row of the output.
 template <typename Work>
 void each_transposed(const Pass& pass, const Work& work) {
-  const std::vector<std::size_t>& axes = std::get<core::Transpose>(pass.layer().parameters).axes;
+  const std::vector<std::size_t>& axes = pass.as<core::Transpose>().axes;
   const core::Shape& in = pass.in();
   const core::Shape& out = pass.out();
   std::vector<std::int64_t> strides;  // strides of the input, indexed by dimension of the output
-  for (const std::size_t axis : axes) strides.push_back(count(in, axis + 1, in.size()));
+  for (const std::size_t axis : axes) strides.push_back(element_count(in, axis + 1, in.size()));
   const std::int64_t row = out.back();
-  const std::int64_t rows = count(out, 0, out.size() - 1);
+  const std::int64_t rows = element_count(out, 0, out.size() - 1);
   constexpr std::int64_t kGrain = 64;
   run_ranges(*pass.pool, pass.batch * rows, kGrain, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t at = begin; at < end; ++at) {
@@ -93,7 +86,7 @@ void transpose_backward(const Pass& pass) {
 }
 
 void select_forward(const Pass& pass) {
-  const std::int64_t index = std::get<core::Select>(pass.layer().parameters).index;
+  const std::int64_t index = pass.as<core::Select>().index;
   const std::int64_t part = core::element_count(pass.out());
   const std::int64_t whole = core::element_count(pass.in());
   for (std::int64_t sample = 0; sample < pass.batch; ++sample)
@@ -103,7 +96,7 @@ void select_forward(const Pass& pass) {
 void select_backward(const Pass& pass) {
   const GradientRoom& room = pass.input_gradients[0];
   if (room.data == nullptr) return;
-  const std::int64_t index = std::get<core::Select>(pass.layer().parameters).index;
+  const std::int64_t index = pass.as<core::Select>().index;
   const std::int64_t part = core::element_count(pass.out());
   const std::int64_t whole = core::element_count(pass.in());
   if (!room.add) array(room.data, pass.batch * whole).setZero();

@@ -5,13 +5,6 @@
 namespace profiler::cuda {
 namespace {
 
-/// Product of the dimensions from `begin` to `end`.
-std::int64_t count(const core::Shape& shape, std::size_t begin, std::size_t end) {
-  std::int64_t out = 1;
-  for (std::size_t i = begin; i < end; ++i) out *= shape[i];
-  return out;
-}
-
 Sink shifted(const Pass& pass, Sink sink, std::int64_t elements) {
   sink.data = static_cast<char*>(sink.data) + byte_offset(pass, elements);
   return sink;
@@ -33,10 +26,10 @@ class ConcatOperation : public Operation {
  public:
   explicit ConcatOperation(const Pass& pass) : pass_(pass) {
     const std::size_t axis = pass.as<core::Concat>().axis;
-    outer_ = pass.batch * count(pass.out(), 0, axis);
-    whole_ = count(pass.out(), axis, pass.out().size());
+    outer_ = pass.batch * element_count(pass.out(), 0, axis);
+    whole_ = element_count(pass.out(), axis, pass.out().size());
     for (std::size_t i = 0; i < pass.inputs.size(); ++i)
-      parts_.push_back(count(pass.in(i), axis, pass.in(i).size()));
+      parts_.push_back(element_count(pass.in(i), axis, pass.in(i).size()));
   }
   void forward() override {
     std::int64_t offset = 0;
@@ -74,8 +67,8 @@ class TransposeOperation : public Operation {
     there.add(pass.batch, sample, sample);
     back.add(pass.batch, sample, sample);
     for (std::size_t i = 0; i < axes.size(); ++i) {
-      const std::int64_t in_stride = count(in, axes[i] + 1, in.size());
-      const std::int64_t out_stride = count(out, i + 1, out.size());
+      const std::int64_t in_stride = element_count(in, axes[i] + 1, in.size());
+      const std::int64_t out_stride = element_count(out, i + 1, out.size());
       there.add(out[i], in_stride, out_stride);
       back.add(out[i], out_stride, in_stride);
     }
