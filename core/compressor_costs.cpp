@@ -135,8 +135,7 @@ std::string compressor_costs_text(const CompressorCosts& costs) {
 }
 
 const MeasuredCompressor* find_compressor(const CompressorCosts& costs, std::string_view name) {
-  const auto found = std::find_if(costs.compressors.begin(), costs.compressors.end(),
-                                  [&](const MeasuredCompressor& each) { return each.name == name; });
+  const auto found = std::ranges::find(costs.compressors, name, &MeasuredCompressor::name);
   return found == costs.compressors.end() ? nullptr : &*found;
 }
 

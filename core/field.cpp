@@ -66,7 +66,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string place(std::string_view text, std::string_view source, std::size_t offset) {
   const std::string_view before = text.substr(0, std::min(text.size(), offset));
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const auto line = 1 + std::ranges::count(before, '\n');
   const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 == 0
   return fmt::format("{}:{}:{}", source, line, column);
 }
@@ -341,7 +341,7 @@ std::string Field::one_of(std::span<const std::string_view> choices) const {
   const auto wanted = [&] { return fmt::format("one of {}", fmt::join(choices, ", ")); };
   if (!value_->is_string()) expected(wanted());
   const auto& value = value_->get_ref<const std::string&>();
-  if (std::find(choices.begin(), choices.end(), value) == choices.end())
+  if (std::ranges::find(choices, value) == choices.end())
     expected(wanted(), shown(*value_) + suggestion(value, choices));
   return value;
 }
@@ -351,15 +351,15 @@ namespace {
 /// Returns "between-nodes" or "no-between-nodes".
 std::string said(const std::string& key, bool value) {
   std::string out = (value ? "" : "no-") + printable(key);
-  std::replace(out.begin(), out.end(), '_', '-');
+  std::ranges::replace(out, '_', '-');
   return out;
 }
 
-/// A key that other programs have, or other places of a file, and what stands for it where `beside` is
-/// allowed.
+/// A key that other programs have, or other places of a file, and what stands for it where the key `context`
+/// is allowed.
 struct OtherKey {
   std::string_view key;
-  std::string_view beside;
+  std::string_view context;
   std::string_view instead;
 };
 
@@ -371,7 +371,7 @@ constexpr OtherKey kOtherKeys[] = {
 /// What stands for a key that is not allowed, or the most similar one.
 std::string instead_of(std::string_view key, std::span<const std::string_view> keys) {
   for (const OtherKey& other : kOtherKeys)
-    if (key == other.key && std::ranges::find(keys, other.beside) != keys.end())
+    if (key == other.key && std::ranges::find(keys, other.context) != keys.end())
       return fmt::format("; use {} instead", other.instead);
   return suggestion(key, keys);
 }
@@ -398,7 +398,7 @@ void Field::allow_only(std::span<const std::string_view> keys) const {
   if (!value_->is_object()) expected("an object");
   if (field_observer != nullptr) field_observer->on_allowed_keys(*this, keys);
   for (const auto& [key, value] : value_->items())
-    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+    if (std::ranges::find(keys, key) == keys.end())
       child(value, key)
           .expected(fmt::format("a key among {}", fmt::join(keys, ", ")),
                     fmt::format("'{}'{}", printable(key), instead_of(key, keys)));

@@ -92,7 +92,7 @@ std::string read_module(const Field& field, const ProfileLayer& layer) {
 /// Either no tensor has its part of the backward time, or all have and the parts add up to the layer's.
 void check_parts(const Field& field, const ProfileLayer& layer) {
   const auto has_part = [](const ProfileTensor& tensor) { return tensor.backward_us.has_value(); };
-  const auto with_part = std::count_if(layer.tensors.begin(), layer.tensors.end(), has_part);
+  const auto with_part = std::ranges::count_if(layer.tensors, has_part);
   if (with_part == 0) return;
   double sum = 0;
   for (std::size_t i = 0; i < layer.tensors.size(); ++i) {

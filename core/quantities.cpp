@@ -68,7 +68,7 @@ std::optional<std::vector<std::int64_t>> parse_sizes(std::string_view text) {
     for (std::int64_t size = *first; size <= *last; size *= 2) sizes.push_back(size);
     at = end + 1;
   }
-  std::sort(sizes.begin(), sizes.end());
+  std::ranges::sort(sizes);
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   return sizes;
 }

@@ -53,8 +53,7 @@ CostCurve scaled(const CostCurve& curve, const Factors& factors) {
   Points points = curve.points();
   assert(!points.empty());
   for (auto& [bytes, us] : points) us = factors.of(us, first_us);
-  const bool under_zero =
-      std::any_of(points.begin(), points.end(), [](const auto& point) { return point.second < 0; });
+  const bool under_zero = std::ranges::any_of(points, [](const auto& point) { return point.second < 0; });
   return under_zero && points.size() > 1 ? through_signed(points) : CostCurve::through(points);
 }
 

@@ -17,7 +17,7 @@ double quantile_of_sorted(const std::vector<double>& sorted, double share) {
 
 Statistics statistics(std::vector<double> samples) {
   assert(!samples.empty());
-  std::sort(samples.begin(), samples.end());
+  std::ranges::sort(samples);
   return {.median = quantile_of_sorted(samples, 0.5),
           .spread = quantile_of_sorted(samples, 0.75) - quantile_of_sorted(samples, 0.25),
           .p99 = samples[nearest_rank(samples.size(), 99)],
@@ -26,7 +26,7 @@ Statistics statistics(std::vector<double> samples) {
 
 double quantile(std::vector<double> samples, double share) {
   assert(!samples.empty() && share >= 0 && share <= 1);
-  std::sort(samples.begin(), samples.end());
+  std::ranges::sort(samples);
   return quantile_of_sorted(samples, share);
 }
 

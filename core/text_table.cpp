@@ -18,7 +18,7 @@ std::string aligned(std::vector<std::vector<std::string>> rows, const std::vecto
   for (const auto& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool is_left = std::find(left.begin(), left.end(), i) != left.end();
+      const bool is_left = std::ranges::find(left, i) != left.end();
       line += i == 0 ? "" : "  ";
       line += is_left ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]);
     }
@@ -26,6 +26,15 @@ std::string aligned(std::vector<std::vector<std::string>> rows, const std::vecto
     out += line + '\n';
   }
   return out;
+}
+
+std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string size_text(double bytes) {
+  constexpr double kMega = 1e6;
+  return bytes < kMega ? fmt::format("{:.1f} kB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / kMega);
 }
 
 }  // namespace core

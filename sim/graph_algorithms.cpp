@@ -24,7 +24,7 @@ class CycleFinder : public boost::dfs_visitor<> {
   void finish_vertex(std::uint32_t /*vertex*/, const TaskGraph& /*graph*/) { path_->pop_back(); }
   void back_edge(TaskEdge edge, const TaskGraph& /*graph*/) {
     if (!cycle_->empty()) return;
-    for (auto at = std::find(path_->begin(), path_->end(), edge.later); at != path_->end(); ++at)
+    for (auto at = std::ranges::find(*path_, edge.later); at != path_->end(); ++at)
       cycle_->push_back(TaskId{*at});
   }
 
@@ -97,7 +97,7 @@ std::vector<TaskId> critical_path(const TaskGraph& graph, const Timeline& timeli
   std::vector<std::vector<TaskId>> by_stream(graph.streams().size());
   for (const TaskId task : order) by_stream[index(graph.tasks()[index(task)].stream)].push_back(task);
   for (std::vector<TaskId>& tasks : by_stream) {
-    std::sort(tasks.begin(), tasks.end(), [&](TaskId a, TaskId b) {
+    std::ranges::sort(tasks, [&](TaskId a, TaskId b) {
       const Span& one = timeline.spans[index(a)];
       const Span& other = timeline.spans[index(b)];
       if (one.start != other.start) return one.start < other.start;
@@ -115,7 +115,7 @@ std::vector<TaskId> critical_path(const TaskGraph& graph, const Timeline& timeli
     if (timeline.spans[index(task)].end == timeline.makespan) last = task;
   std::vector<TaskId> path;
   for (std::optional<TaskId> task = last; task; task = waited_for[index(*task)]) path.push_back(*task);
-  std::reverse(path.begin(), path.end());
+  std::ranges::reverse(path);
   return path;
 }
 

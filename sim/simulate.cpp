@@ -302,7 +302,7 @@ class Run {
 
 Timeline simulate(const TaskGraph& graph) {
   const auto rules = graph.interferences();
-  const bool slowed = std::any_of(rules.begin(), rules.end(), SlowDowns::matters);
+  const bool slowed = std::ranges::any_of(rules, SlowDowns::matters);
   if (!graph.windows().empty())
     return slowed ? Run<SlowDowns, Windows>(graph).finish() : Run<FullSpeed, Windows>(graph).finish();
   return slowed ? Run<SlowDowns, NoWindows>(graph).finish() : Run<FullSpeed, NoWindows>(graph).finish();

@@ -45,17 +45,15 @@ void TaskGraphBuilder::add_dependency(TaskId earlier, TaskId later) {
 
 void TaskGraphBuilder::slow_down(StreamId stream, std::vector<StreamId> by, double factor) {
   assert(index(stream) < graph_.streams_.size());
-  assert(std::all_of(by.begin(), by.end(), [&](StreamId other) {
-    return other != stream && index(other) < graph_.streams_.size();
-  }));
+  assert(std::ranges::all_of(
+      by, [&](StreamId other) { return other != stream && index(other) < graph_.streams_.size(); }));
   assert(factor >= 1 && std::isfinite(factor));
   graph_.interferences_.push_back({.stream = stream, .by = std::move(by), .factor = factor});
 }
 
 void TaskGraphBuilder::limit(StreamId stream, std::int64_t credit) {
   assert(index(stream) < graph_.streams_.size() && credit > 0);
-  assert(std::none_of(graph_.windows_.begin(), graph_.windows_.end(),
-                      [&](const Window& other) { return other.stream == stream; }));
+  assert(std::ranges::none_of(graph_.windows_, [&](const Window& other) { return other.stream == stream; }));
   graph_.windows_.push_back({.stream = stream, .credit = credit});
 }
 

@@ -61,7 +61,7 @@ FUSEWISE_WIDE Time max_of(std::span<const Time> times) {
   for (; i + kLanes <= times.size(); i += kLanes)
     for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = std::max(lanes[lane], times[i + lane]);
   for (; i < times.size(); ++i) lanes[0] = std::max(lanes[0], times[i]);
-  return *std::max_element(lanes.begin(), lanes.end());
+  return *std::ranges::max_element(lanes);
 }
 
 }  // namespace sim

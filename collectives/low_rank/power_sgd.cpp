@@ -38,7 +38,7 @@ double dot(std::span<const float> a, std::span<const float> b) {
 }
 
 bool is_zero(std::span<const float> x) {
-  return std::all_of(x.begin(), x.end(), [](float each) { return each == 0; });
+  return std::ranges::all_of(x, [](float each) { return each == 0; });
 }
 
 /// Draws the factors that are 0, as all are in the first call: they would stay 0 for ever.

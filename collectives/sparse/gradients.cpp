@@ -36,7 +36,7 @@ std::vector<std::size_t> layer_ends(const GradientSource& source, std::size_t el
   for (std::size_t layer = 1; layer < source.layers; ++layer)
     ends.push_back(bits_of(source, Purpose::layer_begin, layer) % (elements + 1));
   ends.push_back(elements);
-  std::sort(ends.begin(), ends.end());
+  std::ranges::sort(ends);
   return ends;
 }
 

@@ -45,7 +45,7 @@ SparseVector sum_of_both(const SparseVector& a, const SparseVector& b) {
 SparseVector from_below(Transport& transport, std::uint32_t below, std::size_t elements, Sending sending) {
   if (sending == Sending::when_asked) {
     const transport::Phase phase(transport, "asked");
-    transport.send(below, tag_of(Tag::asked), {});
+    transport.send(below, tag_of(Tag::request), {});
   }
   return decode(transport.recv(below, tag_of(Tag::tree_up), elements * compression::kBytesPerKept),
                 {0, elements});
@@ -76,7 +76,7 @@ SparseVector reduce(Transport& transport, SparseVector own, std::size_t elements
   const std::uint32_t parent = transport.rank() - distance_to_parent(transport.rank(), transport.size());
   if (sending == Sending::when_asked) {
     const transport::Phase asking(transport, "asked");
-    transport.recv(parent, tag_of(Tag::asked), 0);
+    transport.recv(parent, tag_of(Tag::request), 0);
   }
   transport.send(parent, tag_of(Tag::tree_up), encode(selected));
   return {};

@@ -108,13 +108,13 @@ void split_and_reduce(Transport& transport, const LocalSelection& local, const O
     if (options.asks_first) {
       const Phase asking(transport, "asked");
       for (std::uint32_t step = first; step < end; ++step)
-        transport.send(behind(step), tag_of(Tag::asked), {});
+        transport.send(behind(step), tag_of(Tag::request), {});
     }
     for (std::uint32_t step = first; step < end; ++step) {
       const std::uint32_t to = (rank + step) % size;
       if (options.asks_first) {
         const Phase asking(transport, "asked");
-        transport.recv(to, tag_of(Tag::asked), 0);
+        transport.recv(to, tag_of(Tag::request), 0);
       }
       transport.send(to, tag_of(Tag::split),
                      encode(local.marks, local.gradient.data(), region_of(state, to)));
@@ -222,7 +222,7 @@ void balance_and_gather(Transport& transport, const OkTopkOptions& options, Rang
   std::vector<std::size_t> counts = gather_counts(transport, sum);
   const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   Bytes share;
-  if (*std::max_element(counts.begin(), counts.end()) * transport.size() > options.balance_beyond * total) {
+  if (*std::ranges::max_element(counts) * transport.size() > options.balance_beyond * total) {
     const std::vector<std::size_t> even = even_counts(total, transport.size());
     share = move_elements(transport, sum.take(), counts, even, all.size());
     counts = even;

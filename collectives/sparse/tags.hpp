@@ -16,7 +16,7 @@ enum class Tag : std::uint32_t {
   tree_down,
   in_order,
   encoded,
-  asked,
+  request,
   taken,
 };
 

@@ -110,7 +110,7 @@ std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<fl
   const std::uint32_t size = transport.size();
   const SparseVector part = reduce_own_part(transport, own, elements);
   const transport::Phase phase(transport, "gather");
-  std::fill(sum.begin(), sum.end(), 0.0F);
+  std::ranges::fill(sum, 0.0F);
   std::size_t non_zeros = 0;
   gather_each(
       transport, encode_part(part, part_of(elements, transport.rank(), size)), max_part_bytes(elements),

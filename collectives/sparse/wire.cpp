@@ -21,8 +21,7 @@ void copy(void* to, const void* from, std::size_t bytes) {
 }
 
 bool grow_within(std::span<const std::uint32_t> indexes, Range range) {
-  const bool grow =
-      std::adjacent_find(indexes.begin(), indexes.end(), std::greater_equal<>()) == indexes.end();
+  const bool grow = std::ranges::adjacent_find(indexes, std::greater_equal<>()) == indexes.end();
   return grow && (indexes.empty() || (indexes.front() >= range.begin && indexes.back() < range.end));
 }
 

@@ -8,14 +8,14 @@ namespace transport {
 namespace {
 
 std::uint32_t place_of(std::uint32_t rank, const std::vector<std::uint32_t>& members) {
-  const auto found = std::find(members.begin(), members.end(), rank);
+  const auto found = std::ranges::find(members, rank);
   if (found == members.end()) throw std::invalid_argument(fmt::format("rank {} is not of the group", rank));
   return static_cast<std::uint32_t>(found - members.begin());
 }
 
 void check_members(std::vector<std::uint32_t> members, std::uint32_t size) {
-  std::sort(members.begin(), members.end());
-  if (std::adjacent_find(members.begin(), members.end()) != members.end() || members.back() >= size)
+  std::ranges::sort(members);
+  if (std::ranges::adjacent_find(members) != members.end() || members.back() >= size)
     throw std::invalid_argument(fmt::format("a group's members are different ranks below {}", size));
 }
 

@@ -170,7 +170,7 @@ class Launch {
   }
 
   bool any_runs() const {
-    return std::any_of(children_.begin(), children_.end(), [](const Child& c) { return !c.has_ended; });
+    return std::ranges::any_of(children_, [](const Child& c) { return !c.has_ended; });
   }
 
   void wait() {

@@ -25,8 +25,7 @@ constexpr std::array<Device, 8> kDevices = {{
 std::span<const Device> devices() { return kDevices; }
 
 std::optional<Device> device(std::string_view name) {
-  const auto* const found =
-      std::find_if(kDevices.begin(), kDevices.end(), [&](const Device& each) { return each.name == name; });
+  const auto* const found = std::ranges::find(kDevices, name, &Device::name);
   return found == kDevices.end() ? std::nullopt : std::optional(*found);
 }
 

@@ -16,7 +16,7 @@ Field Arguments::resolve(const Field& value) const {
   if (found != values_.end()) return found->second;
   std::vector<std::string> known;
   for (const auto& [name, unused] : values_) known.push_back('$' + name);
-  std::sort(known.begin(), known.end());  // so that the same file gives the same message
+  std::ranges::sort(known);  // so that the same file gives the same message
   const std::vector<std::string_view> candidates(known.begin(), known.end());
   value.expected("a value or a parameter of this block",
                  fmt::format("\"{}\"{}", printable(text), suggestion(text, candidates)));

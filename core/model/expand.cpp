@@ -157,7 +157,7 @@ std::size_t Expander::find(const Field& reference, const Scope& scope) const {
   for (const auto& [full_name, index] : results_)
     if (full_name.compare(0, prefix.size(), prefix) == 0)
       known.push_back(std::string_view(full_name).substr(prefix.size()));
-  std::sort(known.begin(), known.end());  // so that the same file gives the same message
+  std::ranges::sort(known);  // so that the same file gives the same message
   reference.expected("the name of an input or an earlier layer",
                      fmt::format("\"{}\"{}", printable(name), suggestion(name, known)));
 }
@@ -167,8 +167,7 @@ std::size_t Expander::layer(const Use& use, const Scope& scope) {
   std::vector<std::string_view> names;
   for (const Kind& kind : kinds()) names.push_back(kind.name);
   const std::string wanted = kind_name.one_of(names);
-  const Kind& kind =
-      *std::find_if(kinds().begin(), kinds().end(), [&](const Kind& each) { return each.name == wanted; });
+  const Kind& kind = *std::ranges::find(kinds(), wanted, &Kind::name);
   std::vector<std::string_view> keys(std::begin(kUseKeys), std::end(kUseKeys));
   keys.emplace_back("kind");
   keys.insert(keys.end(), kind.keys.begin(), kind.keys.end());
@@ -196,7 +195,7 @@ void Expander::share(Draft& draft, const Field& shares) const {
   if (found == tensors_.end()) {
     std::vector<std::string_view> known;
     for (const auto& [name, unused] : tensors_) known.push_back(name);
-    std::sort(known.begin(), known.end());
+    std::ranges::sort(known);
     shares.expected("the name of an earlier tensor",
                     fmt::format("\"{}\"{}", printable(wanted), suggestion(wanted, known)));
   }
@@ -246,7 +245,7 @@ std::size_t Expander::block(const Use& use, const Scope& scope) {
   const Field reference = use.field.at("block");
   if (names.empty()) reference.expected("the name of an earlier block");
   const std::string wanted = reference.one_of(names);
-  const auto index = static_cast<std::size_t>(std::find(names.begin(), names.end(), wanted) - names.begin());
+  const auto index = static_cast<std::size_t>(std::ranges::find(names, wanted) - names.begin());
   const Block& block = blocks_[index];
 
   const Arguments arguments = bind(block, use, scope);

@@ -55,7 +55,7 @@ std::span<const Kind> kinds() {
 std::string_view name(LayerKind kind) {
   if (kind == LayerKind::input) return "input";
   const std::span<const Kind> all = kinds();
-  return std::find_if(all.begin(), all.end(), [&](const Kind& each) { return each.kind == kind; })->name;
+  return std::ranges::find(all, kind, &Kind::kind)->name;
 }
 
 }  // namespace core

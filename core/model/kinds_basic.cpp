@@ -92,7 +92,7 @@ void transpose(Draft& draft) {
   const Shape& in = draft.input();
   const std::vector<std::int64_t> axes = draft.integers("axes", 0, kLargestSize);
   std::vector<std::int64_t> sorted = axes;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   bool each_once = axes.size() == in.size();
   for (std::size_t i = 0; i < sorted.size(); ++i) each_once &= sorted[i] == static_cast<std::int64_t>(i);
   if (!each_once)

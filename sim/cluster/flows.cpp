@@ -145,7 +145,7 @@ constexpr auto kMinFirst = [](const auto& a, const auto& b) {
 
 /// All shares grow equally until a flow reaches its full speed or a link is full.
 void Flows::fill(sim::Time now, EventQueue& queue) {
-  std::sort(component_.begin(), component_.end(), [this](std::uint32_t a, std::uint32_t b) {
+  std::ranges::sort(component_, [this](std::uint32_t a, std::uint32_t b) {
     return flows_[a].alone != flows_[b].alone ? flows_[a].alone < flows_[b].alone : a < b;
   });
   shares_.clear();

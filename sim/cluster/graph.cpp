@@ -97,7 +97,7 @@ class Finder {
   /// Writes into `next`, indexed by vertex, the edge to take towards `target`; kNone where there is none.
   void run(std::uint32_t target, std::span<std::uint32_t> next) {
     best_.assign(graph_.vertices, {});
-    std::fill(next.begin(), next.end(), kNone);
+    std::ranges::fill(next, kNone);
     queue_ = {target};
     best_[target].links = 0;
     // All vertices of one distance are final before any of the next distance is visited.

@@ -115,8 +115,7 @@ std::vector<Messages::Waiting> Messages::waiting() const {
 void Messages::take_slots(std::uint32_t collective) {
   Collective& taker = collectives_[collective];
   const std::uint32_t slots = taker.slots();
-  const auto block =
-      std::find_if(free_.begin(), free_.end(), [&](const Block& free) { return free.slots == slots; });
+  const auto block = std::ranges::find(free_, slots, &Block::slots);
   if (block != free_.end()) {
     taker.slots_at = block->at;
     free_.erase(block);

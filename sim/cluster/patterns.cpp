@@ -7,7 +7,8 @@
 
 namespace cluster {
 
-// To add a pattern: write patterns/<name>.cpp (two_level and torus are in grid.cpp) and list it here.
+// To add a pattern: write patterns/<name>.cpp and list it here; one that is made of rings is a row of
+// rings.cpp.
 PatternEntry ring();
 PatternEntry binary_tree();
 PatternEntry recursive_doubling();

@@ -44,7 +44,7 @@ class Replay {
     }
     begin = std::move(unused_.back());
     unused_.pop_back();
-    std::copy(ended.begin(), ended.end(), begin.begin());
+    std::ranges::copy(ended, begin.begin());
   }
 
   const sim::TaskGraph& graph_;

@@ -69,11 +69,11 @@ class Registration {
 
   void answer(const Answer& answer) {
     const Clock::time_point deadline = std::max(deadline_, Clock::now() + kAnswerTime);
-    const auto tell = [&](const Guest& guest) {
+    const auto send_to = [&](const Guest& guest) {
       if (guest.socket) (void)send_answer(guest.socket, answer, secret_, guest.nonces, deadline);
     };
-    for (const Guest& guest : guests_) tell(guest);
-    if (refused_) tell(*refused_);
+    for (const Guest& guest : guests_) send_to(guest);
+    if (refused_) send_to(*refused_);
   }
 
   [[noreturn]] void refuse(std::string why, const Strangers& strangers) {

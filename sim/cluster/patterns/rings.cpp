@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "sim/cluster/patterns/entry.hpp"
+
 namespace cluster {
 
 Rings::Rings(std::uint32_t ranks, std::int64_t bytes, std::vector<RingPhase> phases)
@@ -44,5 +46,44 @@ std::vector<RingPhase> grid_phases(std::uint32_t ranks, std::uint32_t row) {
           {.size = rows, .stride = columns, .reducing = rows - 1, .gathering = rows - 1},
           {.size = columns, .stride = 1, .gathering = columns - 1, .first_part = 1}};
 }
+
+namespace {
+
+Collective once_around(const Shape& shape, RingPhase phase) {
+  phase.size = shape.ranks;
+  return std::make_unique<Rings>(shape.ranks, shape.bytes, std::vector{phase});
+}
+
+Collective make_grid(const Shape& shape) {
+  return std::make_unique<Rings>(shape.ranks, shape.bytes, grid_phases(shape.ranks, shape.ranks_per_node));
+}
+
+}  // namespace
+
+/// Patarasuk and Yuan 2009: every part goes once around the ring to be summed, then once more to be spread.
+PatternEntry ring() {
+  return {.name = "ring", .outcome = Outcome::all_reduce, .make = [](const Shape& shape) {
+            return once_around(shape, {.reducing = shape.ranks - 1, .gathering = shape.ranks - 1});
+          }};
+}
+
+/// The first half of a ring all-reduce, started one part earlier: rank r ends with the sum of part r.
+PatternEntry reduce_scatter() {
+  return {.name = "reduce_scatter", .outcome = Outcome::reduce_scatter, .make = [](const Shape& shape) {
+            return once_around(shape, {.reducing = shape.ranks - 1, .first_part = shape.ranks - 1});
+          }};
+}
+
+/// The second half: rank r has part r and forwards each part that it receives.
+PatternEntry all_gather() {
+  return {.name = "all_gather", .outcome = Outcome::all_gather, .make = [](const Shape& shape) {
+            return once_around(shape, {.gathering = shape.ranks - 1});
+          }};
+}
+
+/// A rank sends only its row's share of the bytes to other rows: rows are those of a torus, whose links along
+/// rows and columns may be equal, or the nodes of two_level (2DTAR).
+PatternEntry torus() { return {.name = "torus", .outcome = Outcome::all_reduce, .make = make_grid}; }
+PatternEntry two_level() { return {.name = "two_level", .outcome = Outcome::all_reduce, .make = make_grid}; }
 
 }  // namespace cluster
