@@ -11,7 +11,6 @@
 
 #include "core/scaled.hpp"
 #include "planner/cost/derived.hpp"
-#include "planner/cost/least_rate.hpp"
 #include "planner/job/names.hpp"
 
 namespace planner {
@@ -22,7 +21,7 @@ using sim::Time;
 using Kind = TaskLabel::Kind;
 
 /// Called before a step, which it names.
-using Tell = std::function<void(const std::string& what)>;
+using OnStep = std::function<void(const std::string& what)>;
 
 // ---- what happened
 
@@ -49,7 +48,7 @@ core::CollectiveKind first_kind(const Program& program) {
   const auto is_for_gradients = [](const Op& op) {
     return op.issue == Issue::gradients || op.issue == Issue::backward_end;
   };
-  return std::find_if(program.ops.begin(), program.ops.end(), is_for_gradients)->kind;
+  return std::ranges::find_if(program.ops, is_for_gradients)->kind;
 }
 
 Observed observe(const Setting& setting, const Simulated& simulated) {
@@ -84,8 +83,7 @@ Observed observe(const Setting& setting, const Simulated& simulated) {
     step_ends[label.item] = span.end;
     out.backward_begins = std::min(out.backward_begins, span.start);
   }
-  std::sort(out.computing.begin(), out.computing.end(),
-            [](const Span& a, const Span& b) { return a.start < b.start; });
+  std::ranges::sort(out.computing, {}, &Span::start);
   const bool after_backward = simulated.program.ops.front().issue == Issue::backward_end;
   for (std::size_t g = 0; g < simulated.groups.size(); ++g) {
     const std::uint32_t step = setting.workload.gradients[simulated.groups[g].end - 1].backward_step;
@@ -145,13 +143,13 @@ void add_split(const Workload& workload, const Groups& groups, std::size_t g, do
 }
 
 std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& request,
-                                 const Simulated& simulated, const Tell& tell) {
+                                 const Simulated& simulated, const OnStep& on_step) {
   const Observed seen = observe(setting, simulated);
   const double planned_us = iteration_us(request, simulated.groups);
   std::vector<GroupReason> out;
   for (std::size_t g = 0; g < simulated.groups.size(); ++g) {
     const Group& group = simulated.groups[g];
-    tell(fmt::format("boundaries of group {}", g + 1));
+    on_step(fmt::format("boundaries of group {}", g + 1));
     GroupReason reason = {.first_tensor = tensor_name(setting.workload, group.begin),
                           .last_tensor = tensor_name(setting.workload, group.end - 1),
                           .bytes = bytes_of(setting.workload, group)};
@@ -219,19 +217,19 @@ WhatIf free_coding(const Setting& setting, const Schedule& schedule, const Commu
 }
 
 bool codes(const CommunicationPlan& plan) {
-  return std::any_of(plan.transfers.begin(), plan.transfers.end(),
-                     [](const TransferCost& transfer) { return transfer.encodes() || transfer.decodes(); });
+  return std::ranges::any_of(
+      plan.transfers, [](const TransferCost& transfer) { return transfer.encodes() || transfer.decodes(); });
 }
 
 constexpr std::size_t kWhatIfs = 9;  ///< without that of coding
 
 void add_what_ifs(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,
-                  const Tell& tell, Explanation& out) {
+                  const OnStep& on_step, Explanation& out) {
   const core::Profile& profile = *setting.workload.profile;
   const core::Network network =
       with_derived(*setting.network, setting.costs.workers(), setting.costs.algorithm());
   const auto with = [&](const std::string& change, double startup, double per_byte, double compute) {
-    tell("what if: " + change);
+    on_step("what if: " + change);
     return what_if(
         change, setting, schedule, plan,
         {.profile = core::scaled(profile, compute), .network = core::scaled(network, startup, per_byte)});
@@ -241,12 +239,10 @@ void add_what_ifs(const Setting& setting, const Schedule& schedule, const Commun
   constexpr double kNearlyNothing = 1e-6;  // keeps times positive so that ratios are defined
   out.free.push_back(with("forward and backward", 1, 1, kNearlyNothing));
   if (codes(plan)) {
-    tell("what if: encoding and decoding");
+    on_step("what if: encoding and decoding");
     out.free.push_back(free_coding(setting, schedule, plan));
   }
-  const auto gains_max =
-      std::min_element(out.free.begin(), out.free.end(),
-                       [](const WhatIf& a, const WhatIf& b) { return a.best_plan_us < b.best_plan_us; });
+  const auto gains_max = std::ranges::min_element(out.free, {}, &WhatIf::best_plan_us);
   out.bound_by = gains_max->change;
   out.other.push_back(with("startups twice as long", 2, 1, 1));
   out.other.push_back(with("startups half as long", 0.5, 1, 1));
@@ -257,6 +253,21 @@ void add_what_ifs(const Setting& setting, const Schedule& schedule, const Commun
 }
 
 // ---- bounds
+
+/// The least time per byte in messages of at most this many bytes, whatever their number.
+double least_us_per_byte(const core::CostCurve& curve, double bytes) {
+  double out = curve.us(bytes) / bytes;
+  const auto look = [&](double size) {
+    if (size > 0 && size <= bytes) out = std::min(out, curve.us(size) / size);
+  };
+  constexpr double kJustBelow = 1 - 1e-9;
+  for (const auto& [size, us] : curve.points()) look(size);
+  for (const core::CostCurve::Segment& segment : curve.segments()) {
+    look(segment.from_bytes);
+    look(kJustBelow * segment.to_bytes);
+  }
+  return out;
+}
 
 /// The least time in which the bytes of gradients can be sent, whatever the number of messages.
 double least_us(const TransferCost& transfer, core::CollectiveKind kind, const Payload& all) {
@@ -319,7 +330,7 @@ std::vector<Compressor> candidates(const Setting& setting, const Schedule& sched
     const bool summable = compressor.collective == core::CollectiveKind::all_reduce;
     if ((halves && !summable) || (summable && !wide)) continue;
     if (compressor.low_rank && (halves || !has_shapes(*setting.workload.profile))) continue;
-    const bool is_known = std::any_of(out.begin(), out.end(), [&](Compressor other) {
+    const bool is_known = std::ranges::any_of(out, [&](Compressor other) {
       other.name = compressor.name;
       return other == compressor;
     });
@@ -361,7 +372,7 @@ std::optional<double> pays_from(const Setting& setting, const Schedule& dense, c
 }
 
 void add_compressors(const Setting& setting, const Schedule& schedule,
-                     const std::vector<Compressor>& compressors, const Tell& tell, Explanation& out) {
+                     const std::vector<Compressor>& compressors, const OnStep& on_step, Explanation& out) {
   Schedule dense = schedule;
   dense.compressor = {};
   dense.selective = false;
@@ -369,7 +380,7 @@ void add_compressors(const Setting& setting, const Schedule& schedule,
   out.best_uncompressed_us = best_us(setting, dense);
   const auto value_bytes = static_cast<double>(core::bytes_per_element(setting.workload.profile->dtype));
   for (const Compressor& compressor : compressors) {
-    tell("compression: " + compressor.name);
+    on_step("compression: " + compressor.name);
     Schedule compressed = dense;
     compressed.compressor = compressor;
     const double iteration_us = best_us(setting, compressed);
@@ -422,14 +433,14 @@ Explanation explain(const Setting& setting, const Schedule& schedule, const Run&
   out.speedup = predicted.speedup;
   const std::vector<Compressor> compressors = candidates(calm, schedule);
   const std::size_t total = run.groups.size() + kWhatIfs + (codes(run) ? 1 : 0) + compressors.size();
-  const Tell tell = [&](const std::string& what) {
+  const OnStep on_step = [&](const std::string& what) {
     if (progress) progress(total, what);
   };
-  out.groups = reasons(calm, request, run, tell);
+  out.groups = reasons(calm, request, run, on_step);
   out.s_max = s_max(calm, run);
   out.line_rate_gbps = setting.network->line_rate_gbps;
-  add_what_ifs(calm, schedule, run, tell, out);
-  add_compressors(calm, schedule, compressors, tell, out);
+  add_what_ifs(calm, schedule, run, on_step, out);
+  add_compressors(calm, schedule, compressors, on_step, out);
   return out;
 }
 

@@ -155,7 +155,7 @@ class MemoryBound::Builder {
       own.gather = transfer_.time(CollectiveKind::all_gather, payload);
       own.reduce = transfer_.time(CollectiveKind::reduce_scatter, payload);
       if (transfer_.is_replicated()) own.sum = transfer_.time(CollectiveKind::all_reduce, payload);
-      if (end < units_.size()) own.beside = out_.last_kept_;
+      if (end < units_.size()) own.last_gathered = out_.last_kept_;
       const Unit& last = out_.units_[end - 1];
       if (last.within > 0)
         most_within = std::max(
@@ -171,7 +171,7 @@ class MemoryBound::Builder {
 
   void add_memory(Range& own, std::size_t begin, std::size_t end, bool takes_time) const {
     const Unit& first = out_.units_[begin];
-    const std::int64_t held = own.beside + first.before.share;
+    const std::int64_t held = own.last_gathered + first.before.share;
     if (takes_time)
       own.in_backward = held + own.memory.gathered +
                         // with several micro-batches all gradients are there from the first one on

@@ -82,8 +82,8 @@ class MemoryBound {
     GroupMemory memory;
     sim::Time gather{};
     sim::Time reduce{};
-    sim::Time sum{};          ///< the all-reduce of shares between groups of workers, if there is one
-    std::int64_t beside = 0;  ///< what the last group gathers at least, if it is another one and kept
+    sim::Time sum{};                 ///< the all-reduce of shares between groups of workers, if there is one
+    std::int64_t last_gathered = 0;  ///< what the last group gathers at least, if it is another one and kept
     /// What its backward pass takes at least, without what lasts; 0 if that pass takes no time.
     std::int64_t in_backward = 0;
     /// What the step after its backward pass takes at least, without what lasts: its reduce-scatter has not

@@ -221,7 +221,7 @@ class MemoryBound::Search {
   bool holds_early(std::size_t end) const {
     if (!ahead_in_backward_ || !bound_.is_early_) return true;
     const Range& own = range(0, end);
-    const std::int64_t held = own.memory.gathered + own.beside;
+    const std::int64_t held = own.memory.gathered + own.last_gathered;
     if (unit(end - 1).forward_from > Time::zero() && held + bound_.between_passes_ > memory_) return false;
     return !unit(0).is_forward_in_time || bound_.keeps_parameters_ ||
            held + own.memory.gathered + unit(0).activations_in_forward + bound_.accumulated(0) <= memory_;
@@ -231,7 +231,7 @@ class MemoryBound::Search {
   /// backward, is gathered.
   std::int64_t in_forward(const Before& before, std::size_t begin, std::size_t end) const {
     const Range& own = range(begin, end);
-    return own.memory.gathered + own.beside + before.range->memory.gathered +
+    return own.memory.gathered + own.last_gathered + before.range->memory.gathered +
            unit(begin).activations_in_forward + bound_.accumulated(0);
   }
 
@@ -243,7 +243,8 @@ class MemoryBound::Search {
     const std::int64_t in_first_step =
         (bound_.accumulates_ ? bound_.accumulated(begin) : unit(begin).first_gradients) +
         unit(begin).activations;
-    return before.range->memory.sent + before.share + own.memory.gathered + own.beside + in_first_step <=
+    return before.range->memory.sent + before.share + own.memory.gathered + own.last_gathered +
+               in_first_step <=
            memory_;
   }
 
@@ -262,7 +263,7 @@ class MemoryBound::Search {
     std::int64_t out = kNoLimit;
     if (!ahead_in_backward_ || !unit(end - 1).ends_in_time) return out;
     const Range& own = range(begin, end);
-    const std::int64_t held = own.memory.gathered + own.beside + before.share;
+    const std::int64_t held = own.memory.gathered + own.last_gathered + before.share;
     if (bound_.is_steady_ && bound_.awaits_scatters_ && before.range->reduced < unit(end - 1).ready) {
       // the reduce-scatter before began when this group did or earlier, and those before it have ended; after
       // it the next group is gathered

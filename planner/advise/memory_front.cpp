@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "planner/advise/memory_bound.hpp"
-#include "planner/choose/fusion/blocks.hpp"
 #include "planner/choose/fusion/optimal.hpp"
 #include "planner/choose/fusion/whole_layers.hpp"
 #include "planner/choose/iteration_models.hpp"
@@ -70,7 +69,7 @@ Units units_of(const Setting& setting, const Schedule& schedule) {
   const Workload& workload = setting.workload;
   const Groups whole = undivided(setting, schedule.pipeline->program(workload.gradient_count(), {}));
   Groups layers = layers_with_tensors(workload);
-  std::reverse(layers.begin(), layers.end());
+  std::ranges::reverse(layers);
   Groups tensors;
   for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) tensors.push_back({.begin = i, .end = i + 1});
   Units out = {.blocks = {}, .layers = joined(layers, whole), .tensors = joined(tensors, whole)};
@@ -284,8 +283,7 @@ class Search {
         const ShardedPlan& plan = each.second;
         return plan.iteration_us / bound_us(each.first.unit, plan.iteration_us, plan.peak_bytes, 0);
       };
-      std::stable_sort(plans.begin(), plans.end(),
-                       [&](const auto& a, const auto& b) { return above(a) > above(b); });
+      std::ranges::stable_sort(plans, [&](const auto& a, const auto& b) { return above(a) > above(b); });
       for (const auto& [shape, plan] : plans)
         bound_us(shape.unit, plan.iteration_us, plan.peak_bytes, std::min(kMostSteps, steps_left_));
       if (out_.looked_at == before) return;
@@ -575,13 +573,10 @@ class Search {
     const auto beats = [](const ShardedPlan& a, const ShardedPlan& b) {
       return a.peak_bytes <= b.peak_bytes && a.iteration_us <= b.iteration_us;
     };
-    if (std::any_of(front_.begin(), front_.end(),
-                    [&](const auto& known) { return beats(known.second, plan); }))
-      return;
+    if (std::ranges::any_of(front_, [&](const auto& known) { return beats(known.second, plan); })) return;
     std::erase_if(front_, [&](const auto& known) { return beats(plan, known.second); });
-    const auto place = std::find_if(front_.begin(), front_.end(), [&](const auto& known) {
-      return known.second.peak_bytes > plan.peak_bytes;
-    });
+    const auto place = std::ranges::find_if(
+        front_, [&](const auto& known) { return known.second.peak_bytes > plan.peak_bytes; });
     front_.insert(place, {shape, std::move(plan)});
   }
 

@@ -44,13 +44,13 @@ std::string free_layer(std::string_view word, const core::Profile& profile) {
   std::string name(after(word, "layer="));
   std::vector<std::string_view> known;
   for (const core::ProfileLayer& layer : profile.layers) known.push_back(layer.name);
-  if (std::find(known.begin(), known.end(), name) == known.end())
+  if (std::ranges::find(known, name) == known.end())
     refuse("a layer of the profile", name, core::suggestion(name, known));
   return name;
 }
 
 bool has_launch_waits(const core::Profile& profile) {
-  return std::any_of(profile.layers.begin(), profile.layers.end(), [](const core::ProfileLayer& layer) {
+  return std::ranges::any_of(profile.layers, [](const core::ProfileLayer& layer) {
     return layer.forward_device_us || layer.backward_device_us || layer.forward_host_us;
   });
 }
@@ -119,7 +119,7 @@ core::Profile with_change(const core::Profile& profile, const Change& change) {
                                    1 / change.compute);
   for (core::ProfileLayer& layer : out.layers) {
     const auto& names = change.free_layers;
-    if (std::find(names.begin(), names.end(), layer.name) == names.end()) continue;
+    if (std::ranges::find(names, layer.name) == names.end()) continue;
     layer.forward_us = layer.backward_us = 0;
     layer.forward_device_us = layer.backward_device_us = std::nullopt;
     if (layer.forward_host_us) layer.forward_host_us = layer.backward_host_us = 0;

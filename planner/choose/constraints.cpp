@@ -56,7 +56,7 @@ std::vector<std::uint32_t> sorted_places(const TensorList& list, const Places& p
     if (!seen.insert(found->second).second) list.field.items()[i].expected("a tensor that is listed once");
     out.push_back(found->second);
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "planner/choose/fusion/keys.hpp"
 #include "planner/job/registry.hpp"
 
 namespace planner {
@@ -49,8 +50,7 @@ Fusion read_fusion(const core::Field& field) {
 
 std::int64_t fusion_integer(const core::Field& field, std::string_view key, std::int64_t min,
                             std::int64_t max, std::int64_t otherwise) {
-  if (!field.is_object()) return otherwise;
-  const std::optional<core::Field> found = field.find(key);
+  const std::optional<core::Field> found = fusion_key(field, key);
   return found ? found->integer(min, max) : otherwise;
 }
 

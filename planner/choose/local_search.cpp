@@ -14,7 +14,7 @@ class Search {
   }
 
   Improved run() && {
-    while (looks_ < search_.max_looks && step()) {
+    while (evaluations_ < search_.max_evaluations && step()) {
     }
     return std::move(best_);
   }
@@ -73,11 +73,11 @@ class Search {
   }
 
   bool take(Groups groups) {
-    if (looks_ >= search_.max_looks) return false;
+    if (evaluations_ >= search_.max_evaluations) return false;
     if (search_.rules.count().value_or(groups.size()) != groups.size()) return false;
     for (const Group& group : groups)
       if (!search_.rules.allows(group.begin, group.end)) return false;
-    ++looks_;
+    ++evaluations_;
     const sim::Time value = search_.value(groups);
     if (rank(groups, value) >= rank(best_.groups, best_.value)) return false;
     best_ = {.groups = std::move(groups), .value = value};
@@ -90,7 +90,7 @@ class Search {
 
   const LocalSearch& search_;
   Improved best_;
-  std::uint32_t looks_ = 0;
+  std::uint32_t evaluations_ = 0;
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ struct LocalSearch {
   const GroupRules& rules;
   std::uint32_t transfers = 1;
   std::function<sim::Time(const Groups&)> value;
-  std::uint32_t max_looks = 2000;  ///< limit of evaluations; a step takes the first better neighbour
+  std::uint32_t max_evaluations = 2000;  ///< limit of evaluations; a step takes the first better neighbour
 };
 
 /// A local optimum, or the best grouping when the evaluations are used up. Ordered by value, then number of

@@ -72,28 +72,24 @@ Time encode_time(const TransferCost& transfer, const Payload& payload) { return 
 }  // namespace
 
 bool any_encodes(const IterationSpec& spec) {
-  return std::any_of(spec.transfers.begin(), spec.transfers.end(),
-                     [](const TransferCost& w) { return w.encodes(); });
+  return std::ranges::any_of(spec.transfers, &TransferCost::encodes);
 }
 
 bool any_decodes(const IterationSpec& spec) {
-  return std::any_of(spec.transfers.begin(), spec.transfers.end(),
-                     [](const TransferCost& w) { return w.decodes(); });
+  return std::ranges::any_of(spec.transfers, &TransferCost::decodes);
 }
 
 bool longer_costs_more(const IterationSpec& spec, CollectiveKind kind) {
-  return std::all_of(spec.transfers.begin(), spec.transfers.end(),
-                     [kind](const TransferCost& transfer) { return transfer.is_monotone(kind); });
+  return std::ranges::all_of(spec.transfers,
+                             [kind](const TransferCost& transfer) { return transfer.is_monotone(kind); });
 }
 
 bool coding_grows(const IterationSpec& spec) {
-  return std::all_of(spec.transfers.begin(), spec.transfers.end(),
-                     [](const TransferCost& transfer) { return transfer.coding_grows(); });
+  return std::ranges::all_of(spec.transfers, &TransferCost::coding_grows);
 }
 
 bool merging_saves_code(const IterationSpec& spec) {
-  return depends_on_bytes(spec) &&
-         std::all_of(spec.transfers.begin(), spec.transfers.end(), [](const TransferCost& transfer) {
+  return depends_on_bytes(spec) && std::ranges::all_of(spec.transfers, [](const TransferCost& transfer) {
            return transfer.coding_grows() && transfer.merging_saves_code();
          });
 }

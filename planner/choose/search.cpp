@@ -156,15 +156,14 @@ double next_place(const std::vector<double>& all, const std::vector<Probe>& prob
                   double xi) {
   const std::vector<double> values = standardised(probes);
   const GaussianProcess process = fit(probes, values, scale);
-  const double min = *std::min_element(values.begin(), values.end());
+  const double min = *std::ranges::min_element(values);
   double next = std::numeric_limits<double>::quiet_NaN();
   Merit max = {.improvement = -1};
   for (const double at : all) {
     const Guess guess = process.at(scale.place(at));
     const double improvement = std::max(0.0, expected_improvement(guess, min, xi));
     const Merit merit = {.improvement = rounded(improvement), .deviation = rounded(guess.deviation)};
-    const bool is_probed =
-        std::any_of(probes.begin(), probes.end(), [at](const Probe& probe) { return probe.at == at; });
+    const bool is_probed = std::ranges::any_of(probes, [at](const Probe& probe) { return probe.at == at; });
     if (is_probed || !merit.is_over(max)) continue;
     max = merit;
     next = at;
@@ -213,8 +212,7 @@ std::vector<Probe> grid_search(const Objective& objective, const SearchSpace& sp
 
 const Probe& best_of(const std::vector<Probe>& probes) {
   assert(!probes.empty());
-  return *std::min_element(probes.begin(), probes.end(),
-                           [](const Probe& a, const Probe& b) { return a.value < b.value; });
+  return *std::ranges::min_element(probes, {}, &Probe::value);
 }
 
 }  // namespace planner

@@ -465,7 +465,7 @@ std::vector<Groups> starts(const Workload& workload) {
   constexpr std::size_t kMaxEven = 32;
   constexpr std::size_t kMaxLayers = 1000;  // each start takes one simulation
   Groups layers = layers_with_tensors(workload);
-  std::reverse(layers.begin(), layers.end());
+  std::ranges::reverse(layers);
   std::vector<Groups> out;
   for (std::size_t count = 3; count <= kMaxEven; ++count)
     out.push_back(even_groups(workload, layers, static_cast<std::int64_t>(count)));

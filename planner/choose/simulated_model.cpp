@@ -67,9 +67,7 @@ class SimulatedModel final : public IterationModel {
     const std::uint32_t count = spec_.workload.gradient_count();
     std::vector<Groups> out = {{{.begin = 0, .end = count}}, {}};
     for (std::uint32_t i = 0; i < count; ++i) out.back().push_back({.begin = i, .end = i + 1});
-    out.erase(std::remove_if(out.begin(), out.end(),
-                             [&](const Groups& groups) { return is_ruled_out(rules, groups); }),
-              out.end());
+    std::erase_if(out, [&](const Groups& groups) { return is_ruled_out(rules, groups); });
     return out;
   }
 
@@ -78,7 +76,7 @@ class SimulatedModel final : public IterationModel {
     std::vector<std::pair<Time, std::size_t>> ranks;
     for (std::size_t i = 0; i < starts_.size(); ++i)
       if (!is_ruled_out(rules, starts_[i])) ranks.emplace_back(value(starts_[i]), i);
-    std::sort(ranks.begin(), ranks.end());
+    std::ranges::sort(ranks);
     std::vector<Groups> out;
     for (std::size_t i = 0; i < std::min(kTaken, ranks.size()); ++i) out.push_back(starts_[ranks[i].second]);
     return out;
@@ -86,8 +84,8 @@ class SimulatedModel final : public IterationModel {
 
   static bool is_ruled_out(const GroupRules& rules, const Groups& groups) {
     if (rules.count().value_or(groups.size()) != groups.size()) return true;
-    return std::any_of(groups.begin(), groups.end(),
-                       [&](const Group& group) { return !rules.allows(group.begin, group.end); });
+    return std::ranges::any_of(groups,
+                               [&](const Group& group) { return !rules.allows(group.begin, group.end); });
   }
 
   const IterationSpec& spec_;

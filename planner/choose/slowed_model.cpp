@@ -130,8 +130,7 @@ class SlowedModel final : public IterationModel {
       : spec_(spec), without_ticks_(spec, after_backward, separate_gathers) {}
 
   Time value(const Groups& groups) const override {
-    const bool has_ticks =
-        std::any_of(groups.begin(), groups.end(), [](const Group& g) { return g.tick > Time::zero(); });
+    const bool has_ticks = std::ranges::any_of(groups, [](const Group& g) { return g.tick > Time::zero(); });
     return has_ticks ? simulate_iteration(spec_, groups) : without_ticks_.value(groups);
   }
   Time lower_bound() const override { return without_ticks_.lower_bound(); }

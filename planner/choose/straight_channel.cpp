@@ -327,7 +327,7 @@ class Backward {
     const auto is_next = [&](const Ending& ending) {
       return ending.cut > begin && latest_start(channel_, begin, ending) == latest;
     };
-    const auto found = std::find_if(levels_[left].begin(), levels_[left].end(), is_next);
+    const auto found = std::ranges::find_if(levels_[left], is_next);
     assert(found != levels_[left].end());
     return found->cut;
   }

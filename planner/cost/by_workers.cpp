@@ -112,7 +112,7 @@ double startup_error(const std::vector<MeasuredOn>& measured, const Algorithm& a
 }
 
 void sort_by_distance(std::vector<MeasuredOn>& measured, std::int64_t workers) {
-  std::stable_sort(measured.begin(), measured.end(), [&](const MeasuredOn& a, const MeasuredOn& b) {
+  std::ranges::stable_sort(measured, [&](const MeasuredOn& a, const MeasuredOn& b) {
     return distance(a.workers, workers) < distance(b.workers, workers);
   });
 }

@@ -12,7 +12,8 @@
 
 namespace planner {
 
-// To add an algorithm: write collectives/<name>.cpp and list it here.
+// To add an algorithm: write collectives/<name>.cpp and list it here; those that go over one link are in
+// one_link.cpp.
 AlgorithmEntry ring();
 AlgorithmEntry binary_tree();
 AlgorithmEntry recursive_doubling();

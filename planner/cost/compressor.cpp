@@ -21,8 +21,7 @@ using core::Field;
 
 constexpr std::string_view kEspresso =
     "Espresso (commit a0294e3, Apache-2.0), compression_overheads.csv: us at 2^20 elements on a V100, "
-    "constant "
-    "below and linear above";
+    "constant below and linear above";
 
 constexpr std::string_view kPowerSgd = "power-sgd";
 constexpr double kLaunchUs = 5;

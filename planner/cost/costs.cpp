@@ -43,8 +43,8 @@ Fabric make_fabric(const Network& network, std::int64_t workers) {
     return fabric;
   }
   const std::vector<Level> levels = spanned(network.levels, workers);
-  const auto slowest = std::min_element(
-      levels.begin(), levels.end(), [](const Level& a, const Level& b) { return is_slower(a.link, b.link); });
+  const auto slowest = std::ranges::min_element(
+      levels, [](const Level& a, const Level& b) { return is_slower(a.link, b.link); });
   fabric.flat = slowest->link;
 
   const std::int64_t node = network.levels.front().size.value_or(workers);
@@ -206,7 +206,7 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
   std::vector<Warning> out;
 
   const CollectiveCost as_given = cost_of(*network_, workers_, algorithm_, kind, false);
-  const double largest = *std::max_element(sizes.begin(), sizes.end());
+  const double largest = *std::ranges::max_element(sizes);
   double measured = as_given.curve.measured_up_to_bytes();
   if (cost.is_measured) measured = std::min(measured, max_measured_bytes(*network_));
   if (largest > measured)

@@ -20,7 +20,7 @@ std::vector<double> sizes_of(const CostCurve& curve) {
     out.push_back(segment.from_bytes);
     out.push_back(segment.to_bytes * kJustBelow);
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
@@ -47,7 +47,7 @@ std::vector<Peak> peaks_of(const std::vector<double>& sizes, const std::function
     }
     least = std::min(least, here);
   }
-  std::reverse(out.begin(), out.end());
+  std::ranges::reverse(out);
   return out;
 }
 
@@ -86,7 +86,7 @@ CostCurve larger(const CostCurve& curve, double us_per_byte) {
     if ((first < 0) != (second < 0) && first != second)
       all.push_back(sizes[i] + (sizes[i + 1] - sizes[i]) * first / (first - second));
   }
-  std::sort(all.begin(), all.end());
+  std::ranges::sort(all);
   all.erase(std::unique(all.begin(), all.end()), all.end());
   CurvePoints points;
   for (const double bytes : all) points.emplace_back(bytes, std::max(curve.us(bytes), us_per_byte * bytes));

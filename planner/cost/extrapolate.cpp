@@ -147,7 +147,7 @@ Predictor predictor(const std::vector<MeasuredOn>& measured, std::int64_t worker
 
 /// Whether leaving out a number of workers tests a prediction in the same direction: to more workers the
 /// smallest number says nothing, to fewer the largest, and to a number between others neither does.
-bool tells(const std::vector<MeasuredOn>& measured, std::size_t left_out, std::int64_t workers) {
+bool tests_direction(const std::vector<MeasuredOn>& measured, std::size_t left_out, std::int64_t workers) {
   const bool is_up = workers > measured.back().workers;
   const bool is_down = workers < measured.front().workers;
   if (!is_up && !is_down && measured.size() < 3) return true;
@@ -157,8 +157,8 @@ bool tells(const std::vector<MeasuredOn>& measured, std::size_t left_out, std::i
 /// Logarithms of measured over predicted, each number of workers predicted from the others. How startups grow
 /// takes two numbers of workers to see, and so does whether they add up: what was left out does not unsee it.
 struct LeftOutRatios {
-  std::vector<double> all;   ///< sorted
-  double telling_error = 0;  ///< the mean error of those that test a prediction in the same direction
+  std::vector<double> all;    ///< sorted
+  double directed_error = 0;  ///< the mean error of those that test a prediction in the same direction
 };
 
 LeftOutRatios left_out_ratios(const std::vector<MeasuredOn>& measured, std::int64_t workers,
@@ -180,13 +180,13 @@ LeftOutRatios left_out_ratios(const std::vector<MeasuredOn>& measured, std::int6
       const double predicted_us = us > 0 ? predicted(sizes[at]) : 0;
       if (predicted_us <= 0) continue;
       out.all.push_back(sim::portable_log(us / predicted_us));
-      if (!tells(measured, i, workers)) continue;
+      if (!tests_direction(measured, i, workers)) continue;
       sum += sim::portable_exp(std::abs(out.all.back())) - 1;
       ++count;
     }
   }
-  std::sort(out.all.begin(), out.all.end());
-  if (count > 0) out.telling_error = sum / count;
+  std::ranges::sort(out.all);
+  if (count > 0) out.directed_error = sum / count;
   return out;
 }
 
@@ -225,7 +225,7 @@ void add_error(Extrapolation& out, const std::vector<MeasuredOn>& measured, std:
     out.high_factor = sim::portable_exp(high);
     return;
   }
-  out.left_out_error = left_out.telling_error;
+  out.left_out_error = left_out.directed_error;
   const auto at = [&](double quantile) {
     return ratios[static_cast<std::size_t>(std::lround(quantile * static_cast<double>(ratios.size() - 1)))];
   };
@@ -280,11 +280,11 @@ Extrapolation extrapolate(const std::vector<MeasuredOn>& all, std::int64_t worke
   const StartupShare share = startup_share(measured, workers, algorithm, kind);
   std::vector<MeasuredOn> used = {scaled.near};
   if (scaled.far) used.push_back(*scaled.far);
-  std::sort(used.begin(), used.end(), [](const auto& a, const auto& b) { return a.workers < b.workers; });
+  std::ranges::sort(used, [](const auto& a, const auto& b) { return a.workers < b.workers; });
   std::vector<double> sizes;
   for (const MeasuredOn& each : used)
     for (const double bytes : sizes_of(*each.curve)) sizes.push_back(bytes);
-  std::sort(sizes.begin(), sizes.end());
+  std::ranges::sort(sizes);
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   const Predictor us = predictor(measured, workers, algorithm, share);
   std::vector<Peak> peaks = peaks_of(sizes, us);

@@ -39,9 +39,8 @@ core::CostCurve raised(const CostCurve& curve, double us_per_byte) {
     return slope < kAlmost * us_per_byte ? raised_affine(curve.us(0), slope, us_per_byte) : curve;
   }
   CostCurve out = larger(curve, us_per_byte);
-  const bool changes = std::any_of(out.points().begin(), out.points().end(), [&](const auto& point) {
-    return curve.us(point.first) < kAlmost * point.second;
-  });
+  const bool changes = std::ranges::any_of(
+      out.points(), [&](const auto& point) { return curve.us(point.first) < kAlmost * point.second; });
   return changes ? out : curve;
 }
 

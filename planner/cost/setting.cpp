@@ -118,8 +118,7 @@ std::vector<TransferCost> make_transfers(const Setting& setting, const Transfer&
   std::vector<Transfer> transfers = {own};
   for (const TransferChoice& choice : choices) {
     const Transfer transfer = chosen(own, choice);
-    if (std::find(transfers.begin(), transfers.end(), transfer) == transfers.end())
-      transfers.push_back(transfer);
+    if (std::ranges::find(transfers, transfer) == transfers.end()) transfers.push_back(transfer);
   }
   std::vector<TransferCost> out;
   out.reserve(transfers.size());

@@ -22,8 +22,7 @@ std::span<const SparseEntry> sparse_collectives() {
 
 const SparseEntry* find_sparse(std::string_view name) {
   const auto all = sparse_collectives();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const SparseEntry& each) { return each.name == name; });
+  const auto found = std::ranges::find(all, name, &SparseEntry::name);
   return found == all.end() ? nullptr : &*found;
 }
 

@@ -64,7 +64,7 @@ TaskFactors::TaskFactors(const Setting& setting)
     : jitter_(setting.conditions.jitter),
       sigmas_(setting),
       slowdowns_(slowdowns(setting)),
-      straggles_(std::any_of(slowdowns_.begin(), slowdowns_.end(), [](double s) { return s != 1; })) {
+      straggles_(std::ranges::any_of(slowdowns_, [](double s) { return s != 1; })) {
   select(0, slowdowns_.size());
 }
 
@@ -88,8 +88,8 @@ std::span<const double> TaskFactors::of(const TaskLabel& label) {
   }
   sim::hash_on(states_, label.item, bits_);
   if (jitter_.distribution == Jitter::Distribution::normal)
-    std::transform(bits_.begin(), bits_.end(), factors_.begin(),
-                   [&](std::uint64_t bits) { return normal_mean_one(bits, sigma); });
+    std::ranges::transform(bits_, factors_.begin(),
+                           [&](std::uint64_t bits) { return normal_mean_one(bits, sigma); });
   else
     sim::lognormal_mean_one(bits_, sigma, factors_);
   if (straggles_)

@@ -225,10 +225,9 @@ class StageWriter {
   }
 
   bool has_gathers(const Slot& slot) const {
-    return std::any_of(part_of(slot).groups.begin(), part_of(slot).groups.end(),
-                       [](const PartGroups& groups) {
-                         return std::any_of(groups.program.ops.begin(), groups.program.ops.end(), gathers);
-                       });
+    return std::any_of(
+        part_of(slot).groups.begin(), part_of(slot).groups.end(),
+        [](const PartGroups& groups) { return std::ranges::any_of(groups.program.ops, gathers); });
   }
 
   /// Whether a pass may have to gather, for which it is written layer by layer. Weight gradients need no
@@ -239,10 +238,9 @@ class StageWriter {
     return std::any_of(
         part_of(slot).groups.begin(), part_of(slot).groups.end(), [&](const PartGroups& groups) {
           const std::vector<bool> released = released_after_forward(groups.program, groups.groups.size());
-          const bool any = std::find(released.begin(), released.end(), true) != released.end();
-          const bool gathers_for_passes =
-              std::any_of(groups.program.ops.begin(), groups.program.ops.end(),
-                          [](const Op& op) { return op.issue == Issue::forward; });
+          const bool any = std::ranges::find(released, true) != released.end();
+          const bool gathers_for_passes = std::ranges::any_of(
+              groups.program.ops, [](const Op& op) { return op.issue == Issue::forward; });
           return any || (is_forward(slot) && gathers_for_passes &&
                          releases_after_backward(parallel_, groups.program));
         });
@@ -379,7 +377,7 @@ class StageWriter {
     for (std::size_t process_group = 0; process_group < of.groups.size(); ++process_group)
       for (const Op& op : of.groups[process_group].program.ops)
         if (reduces(op)) ops.emplace_back(last_step(of.groups[process_group], op), process_group, &op);
-    std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) {
+    std::ranges::stable_sort(ops, [](const auto& a, const auto& b) {
       return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
     });
     for (const auto& [step, process_group, op] : ops) send(part, process_group, *op);
@@ -515,8 +513,7 @@ void check_program(const Program& program) {
     throw core::Unsupported("a pipeline whose channel runs in order, with the key parallel",
                             "one that goes by layer", "/schedules");
   const auto any = [&](Issue issue) {
-    return std::any_of(program.ops.begin(), program.ops.end(),
-                       [&](const Op& op) { return op.issue == issue; });
+    return std::ranges::any_of(program.ops, [&](const Op& op) { return op.issue == issue; });
   };
   if (program.prefetch && any(Issue::drained))
     throw core::Unsupported("no prefetch of gathers that follow the update, with the key parallel",

@@ -129,8 +129,8 @@ Parallel read_parallel(const Field& field) {
     for (const Field& item : tied->non_empty_items()) {
       item.allow_only({"tensor", "layer"});
       TiedTensor next = {.tensor = item.at("tensor").name(), .layer = item.at("layer").name()};
-      if (std::any_of(out.tied_tensors.begin(), out.tied_tensors.end(),
-                      [&](const TiedTensor& each) { return each.tensor == next.tensor; }))
+      if (std::ranges::any_of(out.tied_tensors,
+                              [&](const TiedTensor& each) { return each.tensor == next.tensor; }))
         item.at("tensor").expected("a tensor that is listed once");
       out.tied_tensors.push_back(std::move(next));
     }

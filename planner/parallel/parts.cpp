@@ -106,8 +106,8 @@ void set_total(std::vector<core::ProfileLayer>& layers, double us, bool is_forwa
 bool is_of_experts(const core::ProfileLayer& layer, const std::string& name, const Parallel& parallel) {
   if (parallel.expert == 1) return false;
   if (layer.kind == "experts") return true;
-  return std::any_of(parallel.expert_tensors.begin(), parallel.expert_tensors.end(),
-                     [&](const std::string& part) { return name.find(part) != std::string::npos; });
+  return std::ranges::any_of(parallel.expert_tensors,
+                             [&](const std::string& part) { return name.find(part) != std::string::npos; });
 }
 
 [[noreturn]] void refuse_tied(const std::string& expected, const std::string& got) {
@@ -134,8 +134,7 @@ const core::ProfileTensor& tied_tensor(const core::Profile& first, const std::st
 /// Gives the layer of the last part a copy of the tensor, whose gradient is ready with the layer's others.
 void add_copy(const core::ProfileTensor& tensor, const std::string& name, const Parallel& parallel,
               core::Profile& last) {
-  const auto layer = std::find_if(last.layers.begin(), last.layers.end(),
-                                  [&](const core::ProfileLayer& each) { return each.name == name; });
+  const auto layer = std::ranges::find(last.layers, name, &core::ProfileLayer::name);
   if (layer == last.layers.end())
     refuse_tied("layers of the last part of the model", fmt::format("'{}'", core::printable(name)));
   check_dense(*layer, tensor.name, parallel);
@@ -232,9 +231,9 @@ Workload weights_alone(Workload workload, double weight_share) {
 
 Workload tied_gradients(const Workload& last, const Parallel& parallel) {
   return filtered(last, [&](const core::ProfileLayer& layer, const std::string& name) {
-    return std::any_of(
-        parallel.tied_tensors.begin(), parallel.tied_tensors.end(),
-        [&](const TiedTensor& tied) { return tied.tensor == name && tied.layer == layer.name; });
+    return std::ranges::any_of(parallel.tied_tensors, [&](const TiedTensor& tied) {
+      return tied.tensor == name && tied.layer == layer.name;
+    });
   });
 }
 

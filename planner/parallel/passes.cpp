@@ -159,7 +159,7 @@ class Checker {
           row(stage).expected(fmt::format("no passes through part {}, which stage {} runs", slot.part, owner),
                               text_of(slot));
       }
-    const auto own = [&](std::int64_t stage) { return std::count(stage_of.begin(), stage_of.end(), stage); };
+    const auto own = [&](std::int64_t stage) { return std::ranges::count(stage_of, stage); };
     for (std::int64_t stage = 0; stage < pipeline_; ++stage) {
       if (own(stage) != own(0))
         rows_.expected("as many parts in each stage",

@@ -143,10 +143,9 @@ class Runner {
         throw core::Unsupported("parts of names of tensors",
                                 fmt::format("'{}', which no tensor has", core::printable(name)),
                                 "/parallel/expert_tensors");
-    const bool any =
-        std::any_of(job_->profiles.begin(), job_->profiles.end(), [&](const core::Profile& part) {
-          return !gradients_of(make_workload(part), parallel_, true).gradients.empty();
-        });
+    const bool any = std::ranges::any_of(job_->profiles, [&](const core::Profile& part) {
+      return !gradients_of(make_workload(part), parallel_, true).gradients.empty();
+    });
     if (!any)
       throw core::Unsupported("tensors of experts, in layers of kind experts or named by expert_tensors",
                               "none", "/parallel/expert");
@@ -227,8 +226,8 @@ class Runner {
     };
     const Program program = schedule_.pipeline->program(1, schedule_.options);
     if (program.sharding >= Sharding::gradients) refuse("no tied_tensors where gradients are sharded");
-    if (std::any_of(program.ops.begin(), program.ops.end(),
-                    [](const Op& op) { return op.kind == CollectiveKind::reduce_scatter; }) &&
+    if (std::ranges::any_of(program.ops,
+                            [](const Op& op) { return op.kind == CollectiveKind::reduce_scatter; }) &&
         program.sharding == Sharding::nothing)
       refuse("no tied_tensors where gradients are summed in two halves");
     const std::size_t last = job_->profiles.size() - 1;
@@ -292,8 +291,8 @@ class Runner {
   }
 
   void summarize() {
-    const auto slowest = std::max_element(
-        out_.stages.begin(), out_.stages.end(), [](const StageMetrics& a, const StageMetrics& b) {
+    const auto slowest =
+        std::ranges::max_element(out_.stages, [](const StageMetrics& a, const StageMetrics& b) {
           return a.forward_us + a.backward_us < b.forward_us + b.backward_us;
         });
     const double read_us = conditions_.read_is_overlapped ? 0 : conditions_.read_us;

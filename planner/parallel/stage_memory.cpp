@@ -78,9 +78,8 @@ class StageAccounts {
         stage_(stage),
         dtype_(ran.parts.front().workload.profile->dtype),
         element_(ran.conditions.data_types, dtype_),
-        has_activations_(
-            std::all_of(ran.parts.begin(), ran.parts.end(),
-                        [](const ModelPart& part) { return has_activations(*part.workload.profile); })),
+        has_activations_(std::ranges::all_of(
+            ran.parts, [](const ModelPart& part) { return has_activations(*part.workload.profile); })),
         accounts_(ran.parts.size()) {
     for (const std::int64_t part : ran.parallel.parts_on(stage)) open(static_cast<std::size_t>(part));
   }

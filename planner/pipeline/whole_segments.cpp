@@ -11,15 +11,15 @@ namespace planner {
 namespace {
 
 bool is_gathered_again(const Program& program, std::uint32_t group) {
-  return std::any_of(program.ops.begin(), program.ops.end(),
-                     [&](const Op& op) { return op.issue == Issue::backward && op.group == group; });
+  return std::ranges::any_of(program.ops,
+                             [&](const Op& op) { return op.issue == Issue::backward && op.group == group; });
 }
 
 }  // namespace
 
 Groups undivided(const Setting& setting, const Program& program) {
-  const bool gathers = std::any_of(program.ops.begin(), program.ops.end(),
-                                   [](const Op& op) { return op.issue == Issue::backward; });
+  const bool gathers =
+      std::ranges::any_of(program.ops, [](const Op& op) { return op.issue == Issue::backward; });
   if (!gathers || !setting.conditions.recompute) return {};
   const std::vector<Gradient>& gradients = setting.workload.gradients;
   std::vector<Segment> segments = segments_of(*setting.workload.profile, *setting.conditions.recompute);

@@ -31,7 +31,7 @@ struct Piece {
 };
 
 std::size_t category_index(std::string_view name) {
-  const auto found = std::find(kCategories.begin(), kCategories.end(), name);
+  const auto found = std::ranges::find(kCategories, name);
   return static_cast<std::size_t>(found - kCategories.begin());
 }
 
@@ -66,7 +66,7 @@ std::vector<Piece> pieces_of(const scenarios::WorkerTimeline& timeline) {
                      .details = details_of(slice),
                      .start = slice.start,
                      .end = slice.end});
-  std::stable_sort(out.begin(), out.end(), [](const Piece& a, const Piece& b) {
+  std::ranges::stable_sort(out, [](const Piece& a, const Piece& b) {
     return a.lane != b.lane ? a.lane < b.lane : a.start < b.start;
   });
   return out;
@@ -109,8 +109,7 @@ std::vector<sim::Span> idle_times(const scenarios::WorkerTimeline& timeline) {
   std::vector<sim::Span> computing;
   for (const core::Slice& slice : timeline.slices)
     if (is_compute(timeline, slice)) computing.push_back({slice.start, slice.end});
-  std::sort(computing.begin(), computing.end(),
-            [](const sim::Span& a, const sim::Span& b) { return a.start < b.start; });
+  std::ranges::sort(computing, {}, &sim::Span::start);
   std::vector<sim::Span> out;
   Time end = computing.empty() ? Time::zero() : computing.front().start;
   for (const sim::Span& span : computing) {

@@ -11,8 +11,7 @@ struct Point {
 };
 
 Knee knee_of(const std::string& schedule, std::vector<Point> points) {
-  std::stable_sort(points.begin(), points.end(),
-                   [](const Point& a, const Point& b) { return a.workers < b.workers; });
+  std::ranges::stable_sort(points, {}, &Point::workers);
   Knee out = {.schedule = schedule};
   Point last;
   for (const Point& point : points) {

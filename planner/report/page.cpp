@@ -53,9 +53,8 @@ std::string page(const std::string& title, const nlohmann::ordered_json& data) {
   std::string out;
   std::string_view left = page_files().front().text;
   while (!left.empty()) {
-    const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& each) {
-      return left.substr(0, each.first.size()) == each.first;
-    });
+    const auto part = std::ranges::find_if(
+        parts, [&](const auto& each) { return left.substr(0, each.first.size()) == each.first; });
     out += part == parts.end() ? std::string(1, left.front()) : part->second;
     left.remove_prefix(part == parts.end() ? 1 : part->first.size());
   }

@@ -15,7 +15,6 @@
 #include "planner/report/compact_timeline.hpp"
 #include "planner/report/knee.hpp"
 #include "planner/report/page.hpp"
-#include "planner/report/results_file.hpp"
 #include "planner/scenarios/default_schedule.hpp"
 #include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
@@ -41,7 +40,7 @@ ordered_json json_of(const std::vector<Knee>& all) {
 std::vector<std::int64_t> worker_counts(const Results& results) {
   std::vector<std::int64_t> out;
   for (const Entry& entry : results.entries) out.push_back(entry.metrics.workers);
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
@@ -73,7 +72,7 @@ double iteration_us(const Results& results, const Knee& knee) {
 
 /// The knee of most workers; among equal ones that of the fastest schedule there.
 const Knee& last_knee(const Results& results, const std::vector<Knee>& all) {
-  return *std::max_element(all.begin(), all.end(), [&](const Knee& a, const Knee& b) {
+  return *std::ranges::max_element(all, [&](const Knee& a, const Knee& b) {
     return a.workers != b.workers ? a.workers < b.workers
                                   : iteration_us(results, a) > iteration_us(results, b);
   });
@@ -150,8 +149,7 @@ std::int64_t chosen_workers(const Results& results, const Options& options) {
   if (options.workers > 0) return options.workers;
   const std::vector<std::int64_t> counts = worker_counts(results);
   const std::vector<Knee> all = knees(results);
-  const auto planned = std::find_if(all.begin(), all.end(),
-                                    [&](const Knee& knee) { return knee.schedule == options.schedule.name; });
+  const auto planned = std::ranges::find(all, options.schedule.name, &Knee::schedule);
   const bool is_inside = planned != all.end() && planned->workers >= counts.front();
   return std::max(is_inside ? planned->workers : last_knee(results, all).workers, first_above_one(counts));
 }
@@ -160,7 +158,7 @@ std::int64_t chosen_workers(const Results& results, const Options& options) {
 std::vector<std::int64_t> timeline_workers(const Results& results, std::int64_t planned) {
   const std::vector<std::int64_t> counts = worker_counts(results);
   std::vector<std::int64_t> out = {counts.front(), planned, counts.back()};
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
@@ -196,11 +194,11 @@ void add_timelines(const Scenario& scenario, const std::vector<std::int64_t>& wo
 }
 
 /// The plan in the words of every framework, or why a framework cannot have it.
-ordered_json emissions(const std::function<void(const std::string& what)>& tell,
+ordered_json emissions(const std::function<void(const std::string& what)>& on_step,
                        const std::function<planner::Emission(const std::string& target)>& emission) {
   ordered_json out = ordered_json::array();
   for (const planner::Emitter& emitter : planner::emitters()) {
-    tell(fmt::format("the plan as {} takes it", emitter.name));
+    on_step(fmt::format("the plan as {} takes it", emitter.name));
     if (emitter.name == "json") continue;
     ordered_json item = {{"target", emitter.name}, {"summary", emitter.summary}};
     try {
@@ -216,9 +214,9 @@ ordered_json emissions(const std::function<void(const std::string& what)>& tell,
 /// None for jobs that are too large to be explained.
 std::optional<scenarios::StageExplanation> stage_explanation_of(
     const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
-    const std::function<void(std::size_t total, const std::string& what)>& tell) {
+    const std::function<void(std::size_t total, const std::string& what)>& on_step) {
   try {
-    return scenarios::divided_plan(scenario, workers, schedule, {.explain = true, .progress = tell})
+    return scenarios::divided_plan(scenario, workers, schedule, {.explain = true, .progress = on_step})
         .explanation;
   } catch (const core::InputError&) {
     return std::nullopt;
@@ -231,7 +229,7 @@ ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Optio
                                          : options.schedule;
   ordered_json out = {{"workers", workers}, {"schedule", schedule.name}};
   std::size_t total = 0;
-  const auto tell = [&](std::size_t explaining, const std::string& what) {
+  const auto on_step = [&](std::size_t explaining, const std::string& what) {
     total = explaining;
     if (options.steps) options.steps(total + planner::emitters().size(), what);
   };
@@ -239,10 +237,10 @@ ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Optio
     if (scenario.parallel) {
       out["stages"] = ordered_json::parse(
           scenarios::divided_plan_json(scenarios::divided_plan(scenario, workers, schedule)));
-      if (const auto explanation = stage_explanation_of(scenario, workers, schedule, tell))
+      if (const auto explanation = stage_explanation_of(scenario, workers, schedule, on_step))
         out["explanation"] = ordered_json::parse(scenarios::stage_explanation_json(*explanation));
       out["emissions"] =
-          emissions([&](const std::string& what) { tell(total, what); },
+          emissions([&](const std::string& what) { on_step(total, what); },
                     [&](const std::string& target) {
                       return *scenarios::divided_plan(scenario, workers, schedule, {.emit = target}).emission;
                     });
@@ -250,13 +248,13 @@ ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Optio
     }
     const bool groups_tensors = !planner::goes_by_layer(schedule);
     const scenarios::Planned planned = scenarios::plan(
-        scenario, workers, schedule, {.emit = {}, .explain = groups_tensors, .progress = tell});
+        scenario, workers, schedule, {.emit = {}, .explain = groups_tensors, .progress = on_step});
     out["document"] = ordered_json::parse(planner::plan_text(planned.plan));
     if (planned.explanation)
       out["explanation"] = ordered_json::parse(planner::explanation_json(*planned.explanation));
     if (groups_tensors)
       out["emissions"] =
-          emissions([&](const std::string& what) { tell(total, what); },
+          emissions([&](const std::string& what) { on_step(total, what); },
                     [&](const std::string& target) {
                       return *scenarios::plan(scenario, workers, schedule, {.emit = target}).emission;
                     });

@@ -54,6 +54,9 @@ constexpr std::array<std::string_view, 4> kSweepNumbers = {"iteration_us", "expo
 /// report says why instead.
 Report of_scenario(const scenarios::Scenario& scenario, const Options& options);
 
+/// Reads the entries of a `fusewise.results` file with their intervals, and the warnings. Throws InputError.
+scenarios::Results read_results(const core::Field& file);
+
 /// Reads a `fusewise.results` file, which has no timelines and no plan.
 Report of_results(const core::Field& file);
 

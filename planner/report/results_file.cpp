@@ -1,9 +1,10 @@
-#include "planner/report/results_file.hpp"
+// Reads a fusewise.results file, of which a report shows the iterations.
 
 #include <array>
 #include <limits>
 
 #include "core/limits.hpp"
+#include "planner/report/report.hpp"
 #include "planner/scenarios/results_text.hpp"
 
 namespace report {

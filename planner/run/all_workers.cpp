@@ -10,11 +10,9 @@
 #include "planner/graph/task_factors.hpp"
 #include "planner/graph/task_order.hpp"
 #include "planner/run/follow_path.hpp"
-#include "planner/run/message_workers.hpp"
 #include "planner/run/messages_of.hpp"
-#include "planner/run/task_by_task.hpp"
 #include "planner/run/worker_accounts.hpp"
-#include "planner/run/worker_blocks.hpp"
+#include "planner/run/worker_simulations.hpp"
 #include "sim/cluster/replay.hpp"
 #include "sim/cluster/steps.hpp"
 #include "sim/draws.hpp"
@@ -121,7 +119,7 @@ class ByVectors {
   }
 
   void by_itself(const TaskLabel& label, const sim::Task& what, std::span<Time> times) {
-    std::copy(times.begin(), times.end(), begins_.begin());
+    std::ranges::copy(times, begins_.begin());
     const std::span<const double> factors =
         what.stream == Lowered::kCompute ? factors_.of(label) : std::span<const double>();
     if (factors.empty() && outages_.none()) return alike(label, what.duration, times);
@@ -146,10 +144,10 @@ class ByVectors {
 
   /// Starts when the last worker has arrived.
   void together(Time duration, std::span<Time> times) {
-    std::copy(times.begin(), times.end(), begins_.begin());
+    std::ranges::copy(times, begins_.begin());
     const Time end = sim::after(sim::max_of(times), duration);
     if (with_path_) path_.meets(times, end);
-    std::fill(times.begin(), times.end(), end);
+    std::ranges::fill(times, end);
   }
 
   void collective(const TaskLabel& label, Time duration, std::span<Time> times) {
@@ -160,11 +158,11 @@ class ByVectors {
     else
       together(duration, times);
     accounts_.meets(label, begins_, times);
-    if (!steps_) std::fill(begins_.begin(), begins_.end(), times.front() - duration);
+    if (!steps_) std::ranges::fill(begins_, times.front() - duration);
   }
 
   void in_steps(const TaskLabel& label, std::span<Time> times) {
-    std::copy(times.begin(), times.end(), begins_.begin());
+    std::ranges::copy(times, begins_.begin());
     const cluster::Collective how = collective_of(setting_, executable_, label);
     message_work_ += setting_.conditions.fidelity == Fidelity::messages
                          ? kMessageWork * static_cast<double>(cluster::message_count(how))

@@ -119,9 +119,7 @@ std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPl
   const auto note = [&](const CollectiveCost& cost) { (cost.is_measured ? measured : closed) = true; };
   for (const CollectiveKind kind :
        {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather}) {
-    if (std::none_of(plan.program.ops.begin(), plan.program.ops.end(),
-                     [&](const Op& op) { return op.kind == kind; }))
-      continue;
+    if (std::ranges::none_of(plan.program.ops, [&](const Op& op) { return op.kind == kind; })) continue;
     for (std::uint32_t transfer = 0; transfer < plan.transfers.size(); ++transfer) {
       const std::vector<Payload> payloads = payloads_that_travel(setting, plan, transfer);
       if (payloads.empty()) continue;

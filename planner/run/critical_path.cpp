@@ -24,7 +24,7 @@ Time PathTracker::since(std::size_t worker, Time time) const {
 }
 
 void PathTracker::meets(std::span<const Time> ready, Time end) {
-  const auto last = static_cast<std::size_t>(std::max_element(ready.begin(), ready.end()) - ready.begin());
+  const auto last = static_cast<std::size_t>(std::ranges::max_element(ready) - ready.begin());
   meets({.begins = {ready[last]},
          .since = {since(last, ready[last])},
          .ends = {end},
@@ -60,7 +60,7 @@ const PathTracker::Meeting* PathTracker::rank_by_rank(std::size_t meeting) const
 }
 
 CriticalPath PathTracker::path(std::span<const Time> begins, std::span<const Time> ends) const {
-  const auto last = static_cast<std::size_t>(std::max_element(ends.begin(), ends.end()) - ends.begin());
+  const auto last = static_cast<std::size_t>(std::ranges::max_element(ends) - ends.begin());
   // the last iteration is covered even if not all of it is known
   const auto known =
       std::find_if(begins.begin(), begins.end() - 1, [&](Time begin) { return begin >= known_from_; });

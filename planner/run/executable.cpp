@@ -15,7 +15,7 @@ std::int64_t counted(const Lowered& lowered) {
 std::size_t first_counted(const Executable& executable, Kind kind) {
   const auto& ops = executable.program.ops;
   const bool carries =
-      std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.delivers == Delivers::own_layers; });
+      std::ranges::any_of(ops, [](const Op& op) { return op.delivers == Delivers::own_layers; });
   const bool ends_one =
       carries && (kind == Kind::forward || kind == Kind::decode || kind == Kind::group_update);
   return first_counted(executable.lowered) + (ends_one ? 1 : 0);

@@ -10,8 +10,7 @@ std::int64_t& of(MemoryBytes& bytes, MemoryPart part) { return bytes[static_cast
 }  // namespace
 
 Memory summed(std::vector<MemoryChange> changes, bool has_activations) {
-  std::stable_sort(changes.begin(), changes.end(),
-                   [](const MemoryChange& a, const MemoryChange& b) { return a.at < b.at; });
+  std::ranges::stable_sort(changes, {}, &MemoryChange::at);
   Memory out;
   MemoryPoint now;
   for (std::size_t i = 0; i < changes.size(); ++i) {
@@ -36,8 +35,8 @@ std::int64_t gradient_bytes(const ElementBytes& element, Sharding sharding, bool
 }
 
 bool has_activations(const core::Profile& profile) {
-  return std::all_of(profile.layers.begin(), profile.layers.end(),
-                     [](const core::ProfileLayer& layer) { return layer.activation_bytes.has_value(); });
+  return std::ranges::all_of(
+      profile.layers, [](const core::ProfileLayer& layer) { return layer.activation_bytes.has_value(); });
 }
 
 bool is_copied(const ElementBytes& element, const TransferCost& transfer, const Workload& workload,

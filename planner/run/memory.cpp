@@ -325,8 +325,8 @@ class Accounts {
       for (const std::uint32_t group : completed) out += payload_of(workload(), groups()[group]).bytes;
       return out;
     };
-    const auto most = std::max_element(last_in_backward_.begin(), last_in_backward_.end(),
-                                       [&](const auto& a, const auto& b) { return bytes(a) < bytes(b); });
+    const auto most = std::ranges::max_element(
+        last_in_backward_, [&](const auto& a, const auto& b) { return bytes(a) < bytes(b); });
     for (const std::uint32_t group : *most)
       for (std::uint32_t i = groups()[group].begin; i < groups()[group].end; ++i) {
         hold_added(i, span.start);

@@ -1,5 +1,3 @@
-#include "planner/run/message_workers.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -13,7 +11,7 @@
 #include "planner/run/follow_path.hpp"
 #include "planner/run/messages_of.hpp"
 #include "planner/run/outages.hpp"
-#include "planner/run/worker_accounts.hpp"
+#include "planner/run/worker_simulations.hpp"
 #include "sim/cluster/messages.hpp"
 
 namespace planner {

@@ -32,8 +32,7 @@ Busy busy_when_alike(const Setting& setting, const CommunicationPlan& plan) {
 }
 
 bool has_spikes(const CommunicationPlan& plan) {
-  return std::any_of(plan.transfers.begin(), plan.transfers.end(),
-                     [](const TransferCost& transfer) { return transfer.has_spikes(); });
+  return std::ranges::any_of(plan.transfers, &TransferCost::has_spikes);
 }
 
 /// Busy times of every worker over the counted iterations, for graphs with streams for each worker.
@@ -51,9 +50,8 @@ std::vector<Busy> busy_in_graph(const Simulated& simulated, std::int64_t workers
 
 /// Mean busy time per iteration of the worker with the most compute.
 Busy busy_of_slowest(const Simulated& simulated, const std::vector<Busy>& all) {
-  Busy slowest = *std::max_element(all.begin(), all.end(), [](const Busy& a, const Busy& b) {
-    return a.forward + a.backward < b.forward + b.backward;
-  });
+  Busy slowest = *std::ranges::max_element(
+      all, [](const Busy& a, const Busy& b) { return a.forward + a.backward < b.forward + b.backward; });
   for (Time* part : {&slowest.forward, &slowest.backward, &slowest.encode, &slowest.decode, &slowest.update})
     *part /= counted(simulated.lowered);
   return slowest;

@@ -46,8 +46,7 @@ Outages::Outages(const Setting& setting) : setting_(setting) {
                     .from = from,
                     .to = failure.down_us ? from + sim::from_us(*failure.down_us) : Time::max()});
   }
-  std::stable_sort(all_.begin(), all_.end(),
-                   [](const Outage& a, const Outage& b) { return a.from < b.from; });
+  std::ranges::stable_sort(all_, {}, &Outage::from);
 }
 
 Time Outages::end(std::size_t worker, Time begin, Time duration, const TaskLabel& label) const {

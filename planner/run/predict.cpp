@@ -29,8 +29,7 @@ std::vector<Warning> warnings_of(const Setting& setting, const Schedule& schedul
 /// Whether one worker represents all, in each iteration alike, and layers alone keep its device busy.
 bool is_uniform(const Setting& setting, const FusionRequest& request) {
   const Conditions& conditions = setting.conditions;
-  const bool has_spikes = std::any_of(request.transfers.begin(), request.transfers.end(),
-                                      [](const TransferCost& transfer) { return transfer.has_spikes(); });
+  const bool has_spikes = std::ranges::any_of(request.transfers, &TransferCost::has_spikes);
   return !conditions.workers_differ() && conditions.stragglers.empty() && !conditions.overlap.slows() &&
          conditions.channels == 1 && !has_spikes && !setting.workload.profile->iteration;
 }

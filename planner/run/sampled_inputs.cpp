@@ -74,13 +74,12 @@ core::CostCurve sampled(const core::Measured& measured, std::size_t item, std::u
 }  // namespace
 
 bool varies(const core::Profile& profile) {
-  return std::any_of(profile.layers.begin(), profile.layers.end(),
-                     [](const core::ProfileLayer& each) { return varies(each); });
+  return std::ranges::any_of(profile.layers, [](const core::ProfileLayer& each) { return varies(each); });
 }
 
 bool varies(const core::Network& network, std::int64_t workers) {
-  return std::any_of(network.measured.begin(), network.measured.end(),
-                     [&](const core::Measured& each) { return each.workers == workers && varies(each); });
+  return std::ranges::any_of(
+      network.measured, [&](const core::Measured& each) { return each.workers == workers && varies(each); });
 }
 
 core::Profile sampled(const core::Profile& profile, std::uint64_t sample) {

@@ -110,7 +110,7 @@ std::vector<TransferCost> at_full_speed(const std::vector<TransferCost>& transfe
 /// The slowest worker, or the first.
 std::int64_t shown_worker(const Setting& setting) {
   const std::vector<double> all = slowdowns(setting);
-  return std::max_element(all.begin(), all.end()) - all.begin();
+  return std::ranges::max_element(all) - all.begin();
 }
 
 /// Without random factors the slowest worker represents all.
@@ -132,7 +132,7 @@ Simulated simulate_by_worker(const Setting& setting, CommunicationPlan plan, boo
   AllWorkers all = simulate_all_workers(setting, executable, {shown_worker(setting)}, with_path);
   sim::Timeline timeline = all.shown.front().timeline;
   std::vector<Time> marks;
-  for (const auto& mark : all.marks) marks.push_back(*std::max_element(mark.begin(), mark.end()));
+  for (const auto& mark : all.marks) marks.push_back(*std::ranges::max_element(mark));
   return {std::move(executable), std::move(timeline), std::move(marks), std::move(all)};
 }
 

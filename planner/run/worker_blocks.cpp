@@ -1,5 +1,3 @@
-#include "planner/run/worker_blocks.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -13,6 +11,7 @@
 #include "planner/graph/task_order.hpp"
 #include "planner/run/follow_path.hpp"
 #include "planner/run/outages.hpp"
+#include "planner/run/worker_simulations.hpp"
 #include "sim/worker_times.hpp"
 
 namespace planner {
@@ -33,7 +32,7 @@ bool goes_by_messages(const Setting& setting) {
 
 double max_factor(const Setting& setting) {
   const std::vector<double> all = slowdowns(setting);
-  return *std::max_element(all.begin(), all.end()) * longest_draw(setting);
+  return *std::ranges::max_element(all) * longest_draw(setting);
 }
 
 /// When each worker was ready for a shared task, by the end of the last task of its own before.
@@ -191,7 +190,7 @@ class ByBlocks {
         sim::raise(std::span(out_.marks[mark]).subspan(first, count), times);
       if (awaited_by_[task] == 0) continue;
       Ready& ready = ready_[task];
-      std::copy(times.begin(), times.end(), ready.times.begin() + static_cast<std::ptrdiff_t>(first));
+      std::ranges::copy(times, ready.times.begin() + static_cast<std::ptrdiff_t>(first));
       ready.last[first / kBlock] = sim::max_of(times);
     }
     lane.uncounted.fill({});
@@ -259,7 +258,7 @@ class ByBlocks {
     std::size_t worker = 0;
     const Ready* ready = last_own_[task] ? &ready_[*last_own_[task]] : nullptr;
     if (ready != nullptr) {
-      const auto block = std::max_element(ready->last.begin(), ready->last.end());
+      const auto block = std::ranges::max_element(ready->last);
       if (*block > since) {
         begin = *block;
         const auto from = ready->times.begin() + (block - ready->last.begin()) * std::ptrdiff_t{kBlock};

@@ -12,7 +12,7 @@ namespace {
 using sim::Time;
 
 Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const auto rank = [&](std::size_t percent) { return values[core::nearest_rank(values.size(), percent)]; };
   return {.mean_us = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()),
           .p50_us = rank(50),
@@ -40,8 +40,7 @@ std::vector<WorkerTime> longest(const std::vector<Times>& times, double iteratio
   for (std::size_t n = 0; n < times.size(); ++n)
     if (us_of(times[n]) > 0)
       out.push_back({.worker = static_cast<std::int64_t>(n), .us = us_of(times[n]) / iterations});
-  std::stable_sort(out.begin(), out.end(),
-                   [](const WorkerTime& a, const WorkerTime& b) { return a.us > b.us; });
+  std::ranges::stable_sort(out, [](const WorkerTime& a, const WorkerTime& b) { return a.us > b.us; });
   out.resize(std::min(out.size(), kMax));
   return out;
 }

@@ -33,7 +33,7 @@ std::vector<Algorithm> all_reduces(const Scenario& scenario) {
   std::vector<Algorithm> out;
   for (const Schedule& schedule : scenario.schedules) {
     const Algorithm& algorithm = all_reduce(scenario, schedule);
-    if (schedule.pipeline->algorithm == nullptr && std::find(out.begin(), out.end(), algorithm) == out.end())
+    if (schedule.pipeline->algorithm == nullptr && std::ranges::find(out, algorithm) == out.end())
       out.push_back(algorithm);
   }
   return out;

@@ -25,6 +25,7 @@
 namespace scenarios {
 namespace {
 
+using core::ms;
 using nlohmann::ordered_json;
 using planner::ParallelRun;
 using planner::PartGroups;
@@ -209,7 +210,7 @@ class Emitting {
 
   static void add_new(const std::vector<std::string>& lines, std::vector<std::string>& out) {
     for (const std::string& line : lines)
-      if (std::find(out.begin(), out.end(), line) == out.end()) out.push_back(line);
+      if (std::ranges::find(out, line) == out.end()) out.push_back(line);
   }
 
   bool has_one_number() const { return target_ == "megatron"; }
@@ -227,14 +228,12 @@ class Emitting {
   ordered_json stages_ = ordered_json::array();
 };
 
-std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
-
 }  // namespace
 
 DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
                          const PlanOptions& options) {
   const std::string& emit = options.emit;
-  if (!emit.empty() && std::find(kTargets.begin(), kTargets.end(), emit) == kTargets.end())
+  if (!emit.empty() && std::ranges::find(kTargets, emit) == kTargets.end())
     throw core::InputError(
         fmt::format("--emit: expected one of {} for a scenario with the key parallel, got '{}'",
                     fmt::join(kTargets, ", "), emit));

@@ -26,7 +26,7 @@ using sim::Time;
 using Kind = StageTask::Kind;
 
 /// Called before a step, which it names.
-using Tell = std::function<void(const std::string& what)>;
+using OnStep = std::function<void(const std::string& what)>;
 
 bool is_of(const StageTask& task, std::int64_t part, std::size_t process_group, std::size_t group) {
   return planner::is_collective(task.kind) && task.kind != Kind::tie && task.part == part &&
@@ -36,11 +36,11 @@ bool is_of(const StageTask& task, std::int64_t part, std::size_t process_group, 
 
 class Explainer {
  public:
-  Explainer(const Scenario& scenario, const Schedule& schedule, const ParallelRun& run, Tell tell)
+  Explainer(const Scenario& scenario, const Schedule& schedule, const ParallelRun& run, OnStep on_step)
       : scenario_(scenario),
         schedule_(schedule),
         run_(run),
-        tell_(std::move(tell)),
+        on_step_(std::move(on_step)),
         ran_(planner::ran_stages(run, *scenario.parallel)),
         facts_(planner::stage_facts(ran_)),
         before_(planner::before_stages(run.conditions)),
@@ -100,7 +100,7 @@ class Explainer {
     const PartGroups& groups = run_.parts[part].groups[process_group];
     const std::int64_t stage = scenario_.parallel->stage_of(static_cast<std::int64_t>(part));
     for (std::size_t number = 0; number < groups.groups.size(); ++number) {
-      tell_(fmt::format("stage {}, group {}", stage, number + 1));
+      on_step_(fmt::format("stage {}, group {}", stage, number + 1));
       const planner::Group& group = groups.groups[number];
       StageGroupReason added = {
           .stage = stage,
@@ -201,7 +201,7 @@ class Explainer {
   /// Changes under which nothing can be run, as times become too long or too short, are left out.
   void add(std::vector<WhatIf>& rows, const planner::Change& change,
            std::optional<double> p2p_us = {}) const {
-    tell_("what if: " + change.text);
+    on_step_("what if: " + change.text);
     Scenario then = with_change(scenario_, run_, change);
     then.conditions.optimizer_us = scenario_.conditions.optimizer_us;
     if (p2p_us) then.parallel->stages.p2p_us = *p2p_us;
@@ -217,7 +217,7 @@ class Explainer {
   const Scenario& scenario_;
   const Schedule& schedule_;
   const ParallelRun& run_;
-  Tell tell_;
+  OnStep on_step_;
   planner::RanStages ran_;
   planner::StageFacts facts_;
   Time before_;  // of the stages

@@ -9,10 +9,9 @@
 namespace scenarios {
 namespace {
 
+using core::ms;
 using nlohmann::ordered_json;
 using planner::change_text;
-
-std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
 std::string stages_text(const StageExplanation& all) {
   std::vector<std::vector<std::string>> rows = {

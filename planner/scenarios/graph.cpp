@@ -1,4 +1,4 @@
-#include "planner/scenarios/graph.hpp"
+// Reads a topology that is given link by link.
 
 #include <map>
 #include <optional>
@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/limits.hpp"
+#include "planner/scenarios/links.hpp"
 
 namespace scenarios {
 namespace {

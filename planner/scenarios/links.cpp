@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/limits.hpp"
-#include "planner/scenarios/graph.hpp"
 #include "planner/scenarios/limits.hpp"
 #include "planner/scenarios/stragglers.hpp"
 

@@ -1,7 +1,6 @@
 #include "planner/scenarios/results_text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -12,49 +11,24 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "core/field.hpp"
-#include "core/json_text.hpp"
 #include "core/quantities.hpp"
 #include "core/text_table.hpp"
+#include "planner/scenarios/fitted_table.hpp"
 
 namespace scenarios {
 namespace {
 
-using nlohmann::ordered_json;
+using core::ms;
+using core::size_text;
 using planner::Metrics;
-
-constexpr std::array<std::pair<std::string_view, double Metrics::*>, 13> kNumbers = {{
-    {"iteration_us", &Metrics::iteration_us},
-    {"forward_us", &Metrics::forward_us},
-    {"backward_us", &Metrics::backward_us},
-    {"encode_us", &Metrics::encode_us},
-    {"decode_us", &Metrics::decode_us},
-    {"update_us", &Metrics::update_us},
-    {"unoverlapped_input_us", &Metrics::read_us},
-    {"communication_us", &Metrics::communication_us},
-    {"exposed_communication_us", &Metrics::exposed_communication_us},
-    {"bytes_sent_per_worker", &Metrics::bytes_sent_per_worker},
-    {"throughput_samples_per_s", &Metrics::throughput_samples_per_s},
-    {"speedup", &Metrics::speedup},
-    {"scaling_efficiency", &Metrics::scaling_efficiency},
-}};
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + '"';
-}
 
 /// The share that a time saves of another one; nothing is saved of a time of 0.
 std::string saved(double us, double other_us) {
   const double share = 1 - us / other_us;
   return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "-";
 }
-
-std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
 std::string workers_of(const Entry& entry) { return core::counted(entry.metrics.workers, "worker"); }
 
@@ -84,11 +58,6 @@ std::vector<std::string_view> ranks(const Results& results) {
   return out;
 }
 
-std::string size(double bytes) {
-  constexpr double kMega = 1e6;
-  return bytes < kMega ? fmt::format("{:.1f} kB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / kMega);
-}
-
 /// Formats "fc.bias .. layer4.2.bn3.weight", or the only name.
 std::string span_of(const std::vector<std::string>& tensors) {
   return tensors.size() == 1 ? tensors.front() : fmt::format("{} .. {}", tensors.front(), tensors.back());
@@ -109,139 +78,6 @@ std::string transfer_of(const planner::PlanGroup& group) {
          (compressor.is_none() ? "uncompressed" : "compressed by " + planner::described(compressor));
 }
 
-ordered_json json_of(const planner::Spread& spread) {
-  return {{"mean_us", spread.mean_us},
-          {"p50_us", spread.p50_us},
-          {"p95_us", spread.p95_us},
-          {"p99_us", spread.p99_us},
-          {"max_us", spread.max_us}};
-}
-
-ordered_json json_of(const std::vector<planner::WorkerTime>& times) {
-  ordered_json out = ordered_json::array();
-  for (const planner::WorkerTime& each : times) out.push_back({{"worker", each.worker}, {"us", each.us}});
-  return out;
-}
-
-ordered_json json_of(const planner::Utilisation& utilisation) {
-  ordered_json out = {{"compute", utilisation.compute}, {"channel", utilisation.channel}};
-  if (utilisation.links.empty()) return out;
-  ordered_json links = ordered_json::array();
-  for (const planner::LinkUse& each : utilisation.links)
-    links.push_back({{"link", each.link}, {"share", each.share}});
-  out["links"] = std::move(links);
-  return out;
-}
-
-ordered_json json_of(const planner::WorkerReport& report) {
-  ordered_json out = {{"iteration", json_of(report.iteration)},
-                      {"waiting", json_of(report.waiting)},
-                      {"waited_for", json_of(report.waited_for)},
-                      {"utilisation", json_of(report.utilisation)}};
-  if (const auto& path = report.critical_path) {
-    out["critical_path"] = {{"compute_us", path->computing_us},
-                            {"communication_us", path->communicating_us},
-                            {"untraced_us", path->untraced_us},
-                            {"workers", json_of(path->workers)}};
-    if (!path->senders.empty()) out["critical_path"]["senders"] = json_of(path->senders);
-  }
-  return out;
-}
-
-ordered_json json_of(const planner::Interval& interval) {
-  ordered_json out = {{"low_us", interval.low_us},
-                      {"high_us", interval.high_us},
-                      {"share", planner::kIntervalShare},
-                      {"samples", interval.samples}};
-  if (interval.slower_share) out["slower_share"] = *interval.slower_share;
-  return out;
-}
-
-bool has_intervals(const Results& results) {
-  return std::any_of(results.entries.begin(), results.entries.end(),
-                     [](const Entry& entry) { return entry.interval.has_value(); });
-}
-
-// ---- tables that fit the terminal
-
-using Rows = std::vector<std::vector<std::string>>;
-
-bool fits(const std::string& table, std::size_t width) {
-  std::istringstream lines(table);
-  for (std::string line; std::getline(lines, line);)
-    if (line.size() > width) return false;
-  return true;
-}
-
-/// Puts what is too long of the names in this column into rows of its own, below; they are cut at a space
-/// where there is one.
-Rows with_continued_names(const Rows& rows, std::size_t column, std::size_t width) {
-  constexpr std::string_view kIndent = "  ";
-  constexpr std::size_t kMaxCharacter = 4;
-  Rows out;
-  for (const std::vector<std::string>& row : rows) {
-    out.push_back(row);
-    while (out.back()[column].size() > width) {
-      std::string& name = out.back()[column];
-      const std::size_t space = name.rfind(' ', width);
-      const bool has_space = space != std::string::npos && space > kIndent.size();
-      std::size_t end = has_space ? space : width;
-      while (!has_space && end > width - kMaxCharacter && (name[end] & 0xc0) == 0x80) --end;  // amid UTF-8
-      std::string rest = name.substr(end + (has_space ? 1 : 0));
-      name.resize(end);
-      out.emplace_back(row.size())[column] = std::string(kIndent) + rest;
-    }
-  }
-  return out;
-}
-
-/// How a table becomes narrower where it does not fit the terminal.
-struct Narrowing {
-  std::vector<std::size_t> left;          ///< the columns that are aligned to the left
-  bool has_marks = false;                 ///< whether the last column is, too
-  std::size_t name = 1;                   ///< the column whose long names are continued in rows below
-  std::string_view unit;                  ///< that titles end with and that is then left out of them
-  std::vector<std::string_view> columns;  ///< titles, without unit, of those that are left out, in this order
-  std::string_view complete;              ///< what shows them, too
-};
-
-/// The table; where it does not fit that width (0: it always does), first without the units, then without
-/// columns, with a line that says so, and at last with long names on several lines.
-std::string fitted_table(Rows rows, std::size_t width, const Narrowing& how) {
-  const auto text = [&] {
-    std::vector<std::size_t> left = how.left;
-    if (how.has_marks) left.push_back(rows.front().size() - 1);
-    return core::aligned(rows, left);
-  };
-  if (width == 0 || fits(text(), width)) return text();
-  for (std::string& title : rows.front())
-    if (title.ends_with(how.unit)) title.resize(title.size() - how.unit.size());
-  std::vector<std::string_view> left_out;
-  for (const std::string_view column : how.columns) {
-    if (fits(text(), width)) break;
-    const auto at = std::find(rows.front().begin(), rows.front().end(), column) - rows.front().begin();
-    if (static_cast<std::size_t>(at) == rows.front().size()) continue;
-    for (std::vector<std::string>& row : rows) row.erase(row.begin() + at);
-    left_out.push_back(column);
-  }
-  constexpr std::size_t kMinName = 12;
-  const Rows whole = rows;
-  std::size_t longest = 0;
-  for (const std::vector<std::string>& row : whole) longest = std::max(longest, row[how.name].size());
-  longest = std::min(longest, width);
-  while (longest > kMinName && !fits(text(), width)) rows = with_continued_names(whole, how.name, --longest);
-  std::string note = how.unit.empty() ? "" : fmt::format("times in{}", how.unit);
-  if (!left_out.empty()) {
-    const std::string_view last = left_out.back();
-    left_out.pop_back();
-    note += fmt::format("{}a wider terminal or {} shows {}{}{}, too", note.empty() ? "" : "; ", how.complete,
-                        fmt::join(left_out, ", "), left_out.empty() ? "" : " and ", last);
-  }
-  return text() + (note.empty() ? "" : note + '\n');
-}
-
-// ---- tables besides the main one
-
 /// One line per entry with an interval.
 std::string interval_lines(const Results& results) {
   std::string out;
@@ -252,31 +88,6 @@ std::string interval_lines(const Results& results) {
           core::one_line(entry.schedule), workers_of(entry), 100 * planner::kIntervalShare,
           entry.interval->samples, ms(entry.interval->low_us), ms(entry.interval->high_us));
   return out.empty() ? out : '\n' + out;
-}
-
-ordered_json json_of(const std::vector<Changed>& what_if) {
-  ordered_json out = ordered_json::array();
-  for (const Changed& each : what_if)
-    out.push_back({{"change", each.change},
-                   {"iteration_us", each.metrics.iteration_us},
-                   {"exposed_communication_us", each.metrics.exposed_communication_us}});
-  return out;
-}
-
-ordered_json json_of(const JobResult& job) {
-  ordered_json phases = ordered_json::array();
-  for (const PhaseResult& phase : job.phases)
-    phases.push_back({{"name", phase.name},
-                      {"schedule", phase.schedule},
-                      {"epochs", phase.epochs},
-                      {"iterations_per_epoch", phase.iterations_per_epoch},
-                      {"first_epoch_iteration_us", phase.first_epoch_iteration_us},
-                      {"iteration_us", phase.iteration_us},
-                      {"seconds", phase.seconds}});
-  ordered_json out = {{"workers", job.workers}, {"seconds", job.seconds}};
-  if (job.cost) out["cost"] = *job.cost;
-  out["phases"] = std::move(phases);
-  return out;
 }
 
 /// One row per phase and a total row per number of workers.
@@ -318,18 +129,7 @@ std::string what_if_table(const Results& results, std::size_t width) {
 }
 
 bool has_stages(const Results& results) {
-  return std::any_of(results.entries.begin(), results.entries.end(),
-                     [](const Entry& entry) { return !entry.stages.empty(); });
-}
-
-ordered_json json_of(const planner::MemoryPeak& memory) {
-  ordered_json parts = ordered_json::object();
-  for (std::size_t part = 0; part < planner::kMemoryParts.size(); ++part)
-    if (memory.has_activations || part != static_cast<std::size_t>(planner::MemoryPart::activations))
-      parts[std::string(planner::kMemoryParts[part])] = memory.bytes[part];
-  return {{"peak_bytes", planner::total(memory.bytes)},
-          {"peak_at_us", sim::to_us(memory.at)},
-          {"parts", std::move(parts)}};
+  return std::ranges::any_of(results.entries, [](const Entry& entry) { return !entry.stages.empty(); });
 }
 
 std::string mb(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6); }
@@ -366,22 +166,6 @@ std::string memory_table(const Results& results, std::size_t width) {
                               .unit = "",
                               .columns = {"master", "at ms", "buffers", "gathered", "gradients"},
                               .complete = "--json"});
-}
-
-ordered_json json_of(const std::vector<planner::StageMetrics>& stages) {
-  ordered_json out = ordered_json::array();
-  for (const planner::StageMetrics& stage : stages) {
-    out.push_back({{"stage", stage.stage},
-                   {"groups", stage.groups},
-                   {"forward_us", stage.forward_us},
-                   {"backward_us", stage.backward_us},
-                   {"bubble_us", stage.bubble_us},
-                   {"communication_us", stage.communication_us},
-                   {"passes_end_us", stage.passes_end_us},
-                   {"end_us", stage.end_us}});
-    if (stage.memory) out.back()["memory"] = json_of(*stage.memory);
-  }
-  return out;
 }
 
 /// One row per stage of each entry.
@@ -442,62 +226,6 @@ std::string worker_lines(const Results& results) {
 }
 
 }  // namespace
-
-std::span<const std::pair<std::string_view, double Metrics::*>> result_numbers() { return kNumbers; }
-
-std::string results_json(const Results& results) {
-  ordered_json entries = ordered_json::array();
-  for (const Entry& entry : results.entries) {
-    ordered_json item = {{"workers", entry.metrics.workers}, {"schedule", entry.schedule},
-                         {"pipeline", entry.pipeline},       {"fusion", entry.fusion},
-                         {"compression", entry.compression}, {"groups", entry.metrics.groups}};
-    for (const auto& [name, number] : kNumbers) item[std::string(name)] = entry.metrics.*number;
-    if (entry.memory) item["memory"] = json_of(*entry.memory);
-    if (!entry.stages.empty()) item["stages"] = json_of(entry.stages);
-    if (entry.interval) item["interval"] = json_of(*entry.interval);
-    if (entry.by_worker) item["by_worker"] = json_of(*entry.by_worker);
-    if (!entry.what_if.empty()) item["what_if"] = json_of(entry.what_if);
-    entries.push_back(std::move(item));
-  }
-  ordered_json out = {{"format", "fusewise.results"},
-                      {"version", 1},
-                      {"scenario", results.scenario},
-                      {"warnings", results.warnings},
-                      {"results", std::move(entries)}};
-  for (const JobResult& job : results.jobs) out["jobs"].push_back(json_of(job));
-  return core::json_text(out);
-}
-
-std::string csv_row(const Entry& entry, bool with_interval) {
-  fmt::memory_buffer out;
-  const auto to = fmt::appender(out);
-  fmt::format_to(to, "{},{},{},{},{},{}", entry.metrics.workers, csv_cell(entry.schedule), entry.pipeline,
-                 entry.fusion, csv_cell(entry.compression), entry.metrics.groups);
-  for (const auto& [name, number] : kNumbers) fmt::format_to(to, ",{}", entry.metrics.*number);
-  if (entry.memory) fmt::format_to(to, ",{}", planner::total(entry.memory->bytes));
-  if (entry.interval)
-    fmt::format_to(to, ",{},{}", entry.interval->low_us, entry.interval->high_us);
-  else if (with_interval)
-    fmt::format_to(to, ",,");
-  return fmt::to_string(out);
-}
-
-std::string csv_header(bool with_memory, bool with_intervals) {
-  std::string out = "workers,schedule,pipeline,fusion,compression,groups";
-  for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", name);
-  if (with_memory) out += ",memory_peak_bytes";
-  if (with_intervals) out += ",iteration_low_us,iteration_high_us";
-  return out + '\n';
-}
-
-std::string results_csv(const Results& results) {
-  const bool with_intervals = has_intervals(results);
-  const bool with_memory = std::any_of(results.entries.begin(), results.entries.end(),
-                                       [](const Entry& entry) { return entry.memory.has_value(); });
-  std::string out = csv_header(with_memory, with_intervals);
-  for (const Entry& entry : results.entries) out += csv_row(entry, with_intervals) + '\n';
-  return out;
-}
 
 std::vector<std::string> without_folders(std::vector<std::string> names) {
   std::vector<std::string> out;
@@ -587,7 +315,7 @@ std::string plan_table(const planner::PlanFile& plan) {
   std::vector<std::vector<std::string>> rows = {{"group", "tensors", "size", "in backward order", ""}};
   for (std::size_t i = 0; i < plan.groups.size(); ++i)
     rows.push_back({fmt::to_string(i + 1), fmt::to_string(plan.groups[i].tensors.size()),
-                    size(static_cast<double>(plan.groups[i].bytes)), span_of(plan.groups[i].tensors),
+                    size_text(static_cast<double>(plan.groups[i].bytes)), span_of(plan.groups[i].tensors),
                     transfer_of(plan.groups[i])});
   out += core::aligned(rows, {3, 4}) + '\n';
   if (!is_predicted)

@@ -242,7 +242,7 @@ Results run(const Scenario& scenario, const RunOptions& options) {
   Results results = {.scenario = scenario.name, .warnings = {}, .entries = {}, .jobs = {}};
   Warnings warnings;
   const std::size_t total = scenario.workers.size() * scenario.schedules.size();
-  const auto tell = [&](std::int64_t samples_done, std::int64_t samples) {
+  const auto report_progress = [&](std::int64_t samples_done, std::int64_t samples) {
     if (options.progress) options.progress({results.entries.size(), total, samples_done, samples});
   };
   for (const std::int64_t workers : scenario.workers) {
@@ -266,7 +266,7 @@ Results run(const Scenario& scenario, const RunOptions& options) {
                 : samples_for(workers, schedule, planner::work_of(setting, run), total, warnings);
         auto interval = samples == 0 ? std::nullopt
                                      : planner::interval(setting, schedule, run, samples,
-                                                         [&](std::int64_t done) { tell(done, samples); });
+                                                         [&](std::int64_t done) { report_progress(done, samples); });
         Entry& entry = results.entries.emplace_back(entry_of(schedule, run.metrics));
         entry.by_worker = planner::report_workers(setting, run);
         entry.what_if = changed(schedule, options.changes, [&](const planner::Change& change) {
@@ -280,7 +280,7 @@ Results run(const Scenario& scenario, const RunOptions& options) {
                          warnings);
         }
       });
-      tell(0, 0);
+      report_progress(0, 0);
     }
     compare_samples(std::span(results.entries).last(scenario.schedules.size()));
     if (scenario.job) results.jobs.push_back(run_job(scenario, workers, warnings));

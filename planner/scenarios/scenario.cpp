@@ -153,13 +153,13 @@ void add_iteration_of_profile(const Field& field, Scenario& scenario) {
 }
 
 bool has_spread(const core::Profile& profile) {
-  return std::any_of(profile.layers.begin(), profile.layers.end(), [](const core::ProfileLayer& layer) {
+  return std::ranges::any_of(profile.layers, [](const core::ProfileLayer& layer) {
     return layer.forward_spread_us.value_or(0) > 0 || layer.backward_spread_us.value_or(0) > 0;
   });
 }
 
 void check_places(const Field& field, const Scenario& scenario) {
-  const std::int64_t workers = *std::max_element(scenario.workers.begin(), scenario.workers.end());
+  const std::int64_t workers = *std::ranges::max_element(scenario.workers);
   if (workers > placed_workers(scenario.conditions))
     field.at("topology").at("workers_at").expected(fmt::format("a vertex for each of {} workers", workers));
 }
@@ -273,7 +273,7 @@ double max_tasks(const Scenario& scenario) {
 
 std::int64_t simulated_workers(const Scenario& scenario) {
   if (!simulates_each(scenario)) return 1;
-  return *std::max_element(scenario.workers.begin(), scenario.workers.end());
+  return *std::ranges::max_element(scenario.workers);
 }
 
 /// Without random factors on messages, steps are not counted one by one: the number of tasks bounds the work.
@@ -321,7 +321,7 @@ void check_size(const Field& field, const Scenario& scenario) {
   check_messages(field, scenario);
   const bool each = simulates_each(scenario);
   const double max = max_iterations(scenario);
-  const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
+  const auto largest = std::ranges::max_element(scenario.workers);
   const auto place = static_cast<std::size_t>(largest - scenario.workers.begin());
   if (each && max < 1)
     too_many_workers(field, scenario, place, max_tasks(scenario) / tasks_per_worker(scenario));

@@ -153,7 +153,7 @@ std::vector<std::string> warnings_about(const Scenario& scenario) {
     out.emplace_back(
         "the profile's overlap slow-down is left out: it goes with fidelity closed, without failures, with "
         "lognormal jitter alone");
-  const std::int64_t max = *std::max_element(scenario.workers.begin(), scenario.workers.end());
+  const std::int64_t max = *std::ranges::max_element(scenario.workers);
   const auto check = [&](std::string_view what, std::int64_t worker, std::string_view consequence) {
     if (worker >= max)
       out.push_back(
@@ -169,11 +169,10 @@ std::vector<std::string> warnings_about(const Scenario& scenario) {
     out.emplace_back("several channels without a topology: collectives at once share no link");
   const std::int64_t node = workers_of_node(scenario);
   if (node > 0 && max > node)
-    out.push_back(
-        fmt::format("network '{}' is one machine of {} workers, and {} are simulated as if one machine held "
-                    "them all; for "
-                    "several machines the scenario needs \"between\": {{\"bandwidth_gbps\": ...}}",
-                    scenario.network.name, node, max));
+    out.push_back(fmt::format(
+        "network '{}' is one machine of {} workers, and {} are simulated as if one machine held them all; "
+        "for several machines the scenario needs \"between\": {{\"bandwidth_gbps\": ...}}",
+        scenario.network.name, node, max));
   return out;
 }
 

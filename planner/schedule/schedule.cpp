@@ -129,8 +129,7 @@ bool is_inline_plan(const Field& fusion) {
 }
 
 bool is_option(const Pipeline& pipeline, std::string_view key) {
-  return std::find(pipeline.option_keys.begin(), pipeline.option_keys.end(), key) !=
-         pipeline.option_keys.end();
+  return std::ranges::find(pipeline.option_keys, key) != pipeline.option_keys.end();
 }
 
 /// A description in the object's own words, which distinguishes the schedules of a scenario: `wfbp buckets
@@ -207,8 +206,7 @@ void check_fusion(const Schedule& schedule, const Field& field) {
   };
   if (takes(schedule.fusion.kind)) return;
   std::vector<std::string_view> taken = names(fusion_kinds());
-  taken.erase(std::remove_if(taken.begin(), taken.end(), [&](std::string_view kind) { return !takes(kind); }),
-              taken.end());
+  std::erase_if(taken, [&](std::string_view kind) { return !takes(kind); });
   field.expected(fmt::format("a fusion that pipeline {} takes: {}", pipeline.name, fmt::join(taken, ", ")));
 }
 

@@ -79,8 +79,8 @@ std::string differences(const Identity& identity, const ordered_json& header) {
   for (const auto& [name, fingerprint] : identity.inputs)
     if (!others.contains(name) || others.at(name) != fingerprint) out.push_back(name);
   for (const auto& [name, fingerprint] : others.items()) {
-    const bool known = std::any_of(identity.inputs.begin(), identity.inputs.end(),
-                                   [&, key = name](const auto& input) { return input.first == key; });
+    const bool known = std::ranges::any_of(identity.inputs,
+                                           [&, key = name](const auto& input) { return input.first == key; });
     if (!known) out.push_back(name);
   }
   if (out.empty()) return "number of points";

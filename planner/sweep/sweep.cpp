@@ -33,8 +33,7 @@ using scenarios::Scenario;
 constexpr double kMaxPoints = 1e6;
 
 const Axis* find(const std::vector<Axis>& axes, Quantity quantity) {
-  const auto found =
-      std::find_if(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.quantity == quantity; });
+  const auto found = std::ranges::find(axes, quantity, &Axis::quantity);
   return found == axes.end() ? nullptr : &*found;
 }
 
@@ -110,7 +109,7 @@ Field worker_field(const Field& scenario, std::size_t index) {
 planner::Jitter greatest_jitter(const Sweep& sweep) {
   planner::Jitter jitter = sweep.base.conditions.jitter;
   if (const Axis* axis = find(sweep.axes, Quantity::sigma))
-    jitter.sigma = *std::max_element(axis->values.begin(), axis->values.end());
+    jitter.sigma = *std::ranges::max_element(axis->values);
   return jitter;
 }
 
@@ -239,8 +238,7 @@ std::size_t extreme_combination(const Sweep& sweep, bool longest) {
   for (std::size_t i = 0; i + 1 < sweep.axes.size(); ++i) {
     const std::vector<double>& values = sweep.axes[i].values;
     const bool greatest = lasts_longer(sweep.axes[i].quantity) == longest;
-    const auto at = greatest ? std::max_element(values.begin(), values.end())
-                             : std::min_element(values.begin(), values.end());
+    const auto at = greatest ? std::ranges::max_element(values) : std::ranges::min_element(values);
     out = out * values.size() + static_cast<std::size_t>(at - values.begin());
   }
   return out;

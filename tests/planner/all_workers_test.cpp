@@ -14,9 +14,7 @@
 #include <fmt/format.h>
 
 #include "planner/graph/task_factors.hpp"
-#include "planner/run/message_workers.hpp"
-#include "planner/run/task_by_task.hpp"
-#include "planner/run/worker_blocks.hpp"
+#include "planner/run/worker_simulations.hpp"
 #include "sim/draws.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/groups.hpp"

@@ -326,14 +326,12 @@ TEST_CASE("collectives: a time under the physical bound is doubted, as the autho
   CHECK(costs.warnings(kAllReduce, {}).empty());
   const std::vector<Warning> warnings = costs.warnings(kAllReduce, {1'000'000, 100'000'000, 200'000'000});
   CHECK(texts(warnings) ==
-        Texts{"network 'n', ring all_reduce on 16 workers: 100000000 bytes take 74908 us, under the "
-              "physical bound of 150000 us at 10 Gb/s, which fidelity 'closed' takes instead: measure larger "
-              "messages, or "
-              "correct line_rate_gbps",
-              "network 'n', ring all_reduce on 16 workers: 200000000 bytes take 148908 us, under "
-              "the physical bound of 300000 us at 10 Gb/s, which fidelity 'closed' takes instead: measure "
-              "larger messages, or "
-              "correct line_rate_gbps"});
+        Texts{"network 'n', ring all_reduce on 16 workers: 100000000 bytes take 74908 us, under the physical "
+              "bound of 150000 us at 10 Gb/s, which fidelity 'closed' takes instead: measure larger "
+              "messages, or correct line_rate_gbps",
+              "network 'n', ring all_reduce on 16 workers: 200000000 bytes take 148908 us, under the "
+              "physical bound of 300000 us at 10 Gb/s, which fidelity 'closed' takes instead: measure larger "
+              "messages, or correct line_rate_gbps"});
   REQUIRE(warnings.size() == 2);
   CHECK(warnings[0].subject == warnings[1].subject);
   CHECK(warnings[0].weight == close(150000 - 74908));
@@ -376,8 +374,7 @@ TEST_CASE(
   };
   CHECK(warnings(scene, R"("dear-no-fusion")") ==
         Texts{"network 'n', ring reduce_scatter on 2 workers: measured up to 100 bytes, the last line is "
-              "continued "
-              "to 400",
+              "continued to 400",
               "2 workers: closed forms are mixed with measurements in one schedule"});
   CHECK(warnings(scene, R"("wfbp")").empty());
   const support::Scene all_measured(support::profile_of({{1, 1, {10}}}), measured_of({{1, 5}, {100, 9}}));
@@ -395,8 +392,8 @@ TEST_CASE("collectives: the parallel tensor operator's gather is doubted like an
                              {.lars_us = 1, .parallel_tensor_operator = true});
   const Texts all = texts(scene.run(support::schedule_of(R"("wfbp")")).warnings);
   // 8 bytes, each taking 1/2 x 8e-3 / 1e-6 us
-  CHECK(std::find(
-            all.begin(), all.end(),
+  CHECK(std::ranges::find(
+            all,
             "network 'n', ring all_gather on 2 workers: 8 bytes take 1 us, under the physical bound of 32000 "
             "us at 1e-06 Gb/s, which fidelity 'closed' takes instead: measure larger messages, or correct "
             "line_rate_gbps") != all.end());

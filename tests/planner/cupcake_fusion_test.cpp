@@ -172,15 +172,13 @@ TEST_CASE("cupcake fusion: a search that reaches a limit fails, and says how far
   const std::vector<Case> cases = {
       {R"({"kind": "cupcake", "max_nodes": 1})",
        "s.json: /fusion: Cupcake's search reached its max_nodes (nodes: 1, seconds: 0.0): the best grouping "
-       "so "
-       "far takes 16.000 us an iteration, none can take less than 12.000"},
+       "so far takes 16.000 us an iteration, none can take less than 12.000"},
       {R"({"kind": "cupcake", "max_nodes": 1, "start_with_halves": false})",
        "s.json: /fusion: Cupcake's search reached its max_nodes (nodes: 1, seconds: 0.0): no grouping found "
        "yet, none can take less than 12.000 us an iteration"},
       {R"({"kind": "cupcake", "time_limit_s": 0})",
        "s.json: /fusion: Cupcake's search reached its time_limit_s (nodes: 0, seconds: 0.0): the best "
-       "grouping "
-       "so far takes 16.000 us an iteration, none can take less than 12.000"},
+       "grouping so far takes 16.000 us an iteration, none can take less than 12.000"},
   };
   for (const Case& each : cases)
     CHECK_THROWS_WITH_AS(fused(each.fusion, four_gradients()), each.message, core::EnvironmentError);

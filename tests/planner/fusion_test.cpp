@@ -267,8 +267,7 @@ TEST_CASE("fusion: what is not a fusion is refused") {
   };
   const std::string kinds =
       "none, all, mg-wfbp, optimal, robust, cupcake, buckets, threshold, modules, layers, blocks, groups, "
-      "partitions, bayesian, random, grid, "
-      "sweep, autotune, plan";
+      "partitions, bayesian, random, grid, sweep, autotune, plan";
   const std::vector<Case> cases = {
       {R"("bucket")", "s.json: /: expected one of " + kinds + R"(, got "bucket", did you mean 'buckets'?)"},
       {"3", "s.json: /: expected one of " + kinds + ", got 3"},
@@ -278,8 +277,7 @@ TEST_CASE("fusion: what is not a fusion is refused") {
        "s.json: /cap_bytes: expected a key among kind, got 'cap_bytes'"},
       {R"({"kind": "buckets", "cap_byte": 1})",
        "s.json: /cap_byte: expected a key among kind, cap_bytes, first_cap_bytes, got 'cap_byte', did you "
-       "mean "
-       "'cap_bytes'?"},
+       "mean 'cap_bytes'?"},
       {R"({"kind": "buckets", "cap_bytes": 0})",
        "s.json: /cap_bytes: expected an integer from 1 to 8000000000000000, got 0"},
       {R"({"kind": "threshold", "cap_bytes": 1.5})",

@@ -141,7 +141,7 @@ TEST_CASE("local search: looks no more often than it may, and keeps the best so 
       return out;
     };
     const GroupRules none;
-    const Improved found = improve({.rules = none, .value = value, .max_looks = max}, from);
+    const Improved found = improve({.rules = none, .value = value, .max_evaluations = max}, from);
     CHECK(looks <= max + 1);  // plus one evaluation of the start
     CHECK(rank(found.groups, found.value) == min);
   }

@@ -84,8 +84,8 @@ std::vector<Point> all_points(const Scene& scene, const Schedule& schedule) {
     return begins_layer(begin) && begins_layer(end);
   };
   support::for_each_grouping(workload.gradient_count(), 1, support::any_grouping, [&](const Groups& groups) {
-    if (!std::all_of(groups.begin(), groups.end(),
-                     [&](const Group& group) { return whole_layers(group.begin, group.end); }))
+    if (!std::ranges::all_of(groups,
+                             [&](const Group& group) { return whole_layers(group.begin, group.end); }))
       return;
     if (divides_a_run(scene, groups)) return;
     const auto count = static_cast<std::uint32_t>(groups.size());
@@ -144,7 +144,7 @@ TEST_CASE("memory front: of a small model it is that of all plans, and no plan b
     }
     for (const Point& point : all) {
       // some plan of the front is as good in both
-      CHECK(std::any_of(front.plans.begin(), front.plans.end(), [&](const ShardedPlan& plan) {
+      CHECK(std::ranges::any_of(front.plans, [&](const ShardedPlan& plan) {
         return plan.peak_bytes <= point.bytes && plan.iteration_us <= point.us;
       }));
       for (const ShardedPlan& plan : front.plans)
@@ -198,7 +198,7 @@ Scene random_scene(Random& random, std::uint32_t layers) {
 std::optional<double> relaxed_us(const Scene& scene, std::int64_t memory, const Schedule& schedule = fsdp(),
                                  const RelaxationLimits& limits = {}) {
   Groups layers = layers_with_tensors(scene.setting.workload);
-  std::reverse(layers.begin(), layers.end());
+  std::ranges::reverse(layers);
   const std::vector<TransferCost> transfers = make_transfers(scene.setting, schedule);
   const MemoryBound bound(scene.setting, transfers.front(), layers,
                           for_model(schedule.options, scene.setting.workload));
@@ -264,7 +264,7 @@ TEST_CASE("memory front: of a larger model it is consistent, and better than wha
     CHECK(front.chosen + 1 == front.plans.size());
     const Run plain = scene.run(fsdp());
     const std::int64_t bytes = total(memory_of(scene.setting, plain, plain.timeline).peak.bytes);
-    CHECK(std::any_of(front.plans.begin(), front.plans.end(), [&](const ShardedPlan& plan) {
+    CHECK(std::ranges::any_of(front.plans, [&](const ShardedPlan& plan) {
       return plan.peak_bytes <= bytes && plan.iteration_us <= plain.metrics.iteration_us;
     }));
     for (const ShardedPlan& plan : front.plans) {
@@ -325,7 +325,7 @@ TEST_CASE("memory front: no plan of it is beaten by groups of layers, by blocks 
         if (is_bounded && other.bytes <= plan.peak_bytes) CHECK(other.us >= plan.lower_bound_us * (1 - 1e-9));
       }
       // plans that save less than a ten-thousandth of the memory are left out
-      CHECK(std::any_of(front.plans.begin(), front.plans.end(), [&](const ShardedPlan& plan) {
+      CHECK(std::ranges::any_of(front.plans, [&](const ShardedPlan& plan) {
         return static_cast<double>(plan.peak_bytes) <= static_cast<double>(other.bytes) * 1.0002 &&
                plan.iteration_us <= other.us * (1 + 1e-9);
       }));
@@ -339,7 +339,7 @@ TEST_CASE("memory front: no plan of whole layers is faster than the bounds of pl
     Random random(seed);
     const Scene scene = random_scene(random, 1 + random.below(4));
     Groups layers = layers_with_tensors(scene.setting.workload);
-    std::reverse(layers.begin(), layers.end());
+    std::ranges::reverse(layers);
     const Schedule schedule = some_fsdp(seed, scene);
     const std::vector<TransferCost> transfers = make_transfers(scene.setting, schedule);
     const MemoryBound bound(scene.setting, transfers.front(), layers,

@@ -301,19 +301,11 @@ TEST_CASE("plan: what is not a plan is refused") {
        "p.json: /groups/0/modules: expected 1, one for each tensor, got 2"},
       {R"({"groups": [{"tensors": ["t"], "bytes": 4, "not_before_u": 1}]})",
        "p.json: /groups/0/not_before_u: expected a key among tensors, bytes, modules, not_before_us, "
-       "collectives, "
-       "compression, "
-       "got 'not_before_u', did you mean "
-       "'not_before_us'?"},
+       "collectives, compression, got 'not_before_u', did you mean 'not_before_us'?"},
       {R"({"group": []})",
        "p.json: /group: expected a key among format, version, model, workers, pipeline, target, collectives, "
        "compression, data_types, recompute, selective, optimality, searched, largest_front, "
-       "optimality_gap_us, "
-       "predicted, groups, "
-       "got "
-       "'group', "
-       "did you "
-       "mean 'groups'?"},
+       "optimality_gap_us, predicted, groups, got 'group', did you mean 'groups'?"},
   };
   CHECK_NOTHROW(read(good.dump()));
   for (const Case& each : cases) {

@@ -81,8 +81,7 @@ TEST_CASE("recompute: groups that are gathered again hold whole segments, and ot
   const Scene scene(recomputed(profile, {}), pair_of(1, 0), 2, {.iterations = 1, .recompute = Recompute{}});
   CHECK_THROWS_WITH_AS((void)scene.run(schedule_of(R"({"pipeline": "sharded", "fusion": "none"})")),
                        "expected groups that hold all layers that are computed again together, as fusion "
-                       "blocks and optimal make "
-                       "them, got a group that holds a part of 'h.0.a' to 'h.0.b'",
+                       "blocks and optimal make them, got a group that holds a part of 'h.0.a' to 'h.0.b'",
                        core::Unsupported);
   for (const char* schedule : {R"({"pipeline": "sharded", "fusion": "blocks"})", R"("wfbp")", R"("zero")",
                                R"({"pipeline": "sharded", "fusion": "none", "reshard_after_forward": false})",
@@ -115,8 +114,7 @@ TEST_CASE("recompute: no grouping of whole segments beats `optimal`") {
       return cut == 0 || cut == gradients.size() || run_of(cut) != run_of(cut - 1);
     };
     const auto is_whole = [&](const Groups& groups) {
-      return std::all_of(groups.begin(), groups.end(),
-                         [&](const Group& group) { return ends_a_run(group.end); });
+      return std::ranges::all_of(groups, [&](const Group& group) { return ends_a_run(group.end); });
     };
     const Schedule fsdp = schedule_of(R"("fsdp")");
     const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp);

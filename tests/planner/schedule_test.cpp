@@ -103,12 +103,10 @@ TEST_CASE("schedule: where none is named all that lose no information are taken,
   for (const Schedule& schedule : lossless_schedules()) all.push_back(schedule.name);
   for (const char* name : {"s-sgd", "sync-easgd", "wfbp", "mg-wfbp", "ddp", "horovod", "dear-nl", "dear-fb",
                            "dear-no-fusion", "fusewise", "bytescheduler"})
-    CHECK(std::count(all.begin(), all.end(), name) == 1);
-  for (const char* alias : {"dense", "dense-overlap"}) CHECK(std::count(all.begin(), all.end(), alias) == 0);
-  for (const char* elsewhere : {"fsdp", "parameter-server"})
-    CHECK(std::count(all.begin(), all.end(), elsewhere) == 0);
-  for (const char* lossy : {"grace", "hipress", "cupcake"})
-    CHECK(std::count(all.begin(), all.end(), lossy) == 0);
+    CHECK(std::ranges::count(all, name) == 1);
+  for (const char* alias : {"dense", "dense-overlap"}) CHECK(std::ranges::count(all, alias) == 0);
+  for (const char* elsewhere : {"fsdp", "parameter-server"}) CHECK(std::ranges::count(all, elsewhere) == 0);
+  for (const char* lossy : {"grace", "hipress", "cupcake"}) CHECK(std::ranges::count(all, lossy) == 0);
   for (const Schedule& schedule : lossless_schedules()) CHECK(schedule.compressor.is_none());
 }
 

@@ -34,10 +34,9 @@ double sent_per_worker(const FusionRequest& request, const Groups& groups) {
 Groups carried_over(const Plan& plan, const FusionRequest& request) {
   Groups out = plan.groups;
   for (Group& group : out) {
-    const auto same =
-        std::find_if(request.transfers.begin(), request.transfers.end(), [&](const TransferCost& cost) {
-          return cost.transfer() == plan.transfers[group.transfer].transfer();
-        });
+    const auto same = std::ranges::find_if(request.transfers, [&](const TransferCost& cost) {
+      return cost.transfer() == plan.transfers[group.transfer].transfer();
+    });
     group.transfer = static_cast<std::uint32_t>(same - request.transfers.begin());
   }
   return out;
@@ -49,7 +48,7 @@ std::vector<TransferChoice> collective_choices(const Schedule& schedule) {
   std::vector<TransferChoice> out;
   for (const TransferChoice& choice : schedule.fusion.choices) {
     const TransferChoice plain = {.all_reduce = choice.all_reduce, .compressor = {}};
-    if (plain.all_reduce && std::find(out.begin(), out.end(), plain) == out.end()) out.push_back(plain);
+    if (plain.all_reduce && std::ranges::find(out, plain) == out.end()) out.push_back(plain);
   }
   return out;
 }
@@ -84,7 +83,7 @@ Candidate described(const FusionRequest& request, const Schedule& schedule, cons
                    .groups = static_cast<std::int64_t>(groups.size()),
                    .iteration_us = iteration_us(request, groups),
                    .bytes_sent_per_worker = sent_per_worker(request, groups)};
-  out.encoded_groups = std::count_if(groups.begin(), groups.end(), [&](const Group& group) {
+  out.encoded_groups = std::ranges::count_if(groups, [&](const Group& group) {
     return request.transfers[group.transfer].is_encoded(payload_of(request.workload, group));
   });
   if (out.encoded_groups > 0) out.extra_iterations = factor;
@@ -108,16 +107,16 @@ Planned planned(const Setting& setting, const Schedule& schedule, const Variant&
 }
 
 Groups with_better_transfers(const FusionRequest& request, Groups groups) {
-  constexpr int kMaxLooks = 2000;
+  constexpr int kMaxEvaluations = 2000;
   sim::Time best = evaluate(request, groups);
-  int looks = 0;
+  int evaluations = 0;
   for (bool is_better = true; is_better;) {
     is_better = false;
     for (Group& group : groups) {
       const std::uint32_t before = group.transfer;
       std::uint32_t kept = before;
       for (std::uint32_t transfer = 0; transfer < request.transfers.size(); ++transfer) {
-        if (transfer == before || ++looks > kMaxLooks) continue;
+        if (transfer == before || ++evaluations > kMaxEvaluations) continue;
         group.transfer = transfer;
         const sim::Time value = evaluate(request, groups);
         if (value >= best) continue;

@@ -88,8 +88,7 @@ class Considering {
         out_.best = i;
     }
     if (out_.candidates[out_.best].is_per_group) {
-      const auto choice = std::find_if(choices_.begin(), choices_.end(),
-                                       [&](const Choice& each) { return each.candidate == out_.best; });
+      const auto choice = std::ranges::find(choices_, out_.best, &Choice::candidate);
       out_.break_even.push_back(break_even(bandwidths_, out_.candidates[out_.best], choice->factor));
     }
     add_warnings();
@@ -104,7 +103,7 @@ class Considering {
     double factor = 1;
   };
 
-  struct Asked {
+  struct KnownBreakEven {
     Compressor unnamed;
     double factor = 1;
     BreakEven answer;
@@ -114,9 +113,8 @@ class Considering {
     const auto is_weighed = [&](const ExtraIterations& extra) {
       return extra.compressor == variants.front().compressor.name;
     };
-    if (std::none_of(options_.extra.begin(), options_.extra.end(), is_weighed))
-      out_.unweighed.push_back(variants.front().label);
-    const auto best = std::min_element(whole.begin(), whole.end(), [](const Planned& a, const Planned& b) {
+    if (std::ranges::none_of(options_.extra, is_weighed)) out_.unweighed.push_back(variants.front().label);
+    const auto best = std::ranges::min_element(whole, [](const Planned& a, const Planned& b) {
       return a.candidate.weighed_us < b.candidate.weighed_us;
     });
     const Variant& variant = variants[static_cast<std::size_t>(best - whole.begin())];
@@ -125,23 +123,23 @@ class Considering {
       out_.candidates.push_back(each.candidate);
       if (&each == &*best && dense_schedule_.fusion.kind == "optimal") add_choice(each, variant, factor);
     }
-    out_.break_even.push_back(asked(best->candidate, factor));
+    out_.break_even.push_back(break_even_of(best->candidate, factor));
   }
 
   /// Reuses the result of an earlier compressor that differs only in its name.
-  BreakEven asked(const Candidate& candidate, double factor) {
+  BreakEven break_even_of(const Candidate& candidate, double factor) {
     Compressor unnamed = candidate.schedule.compressor;
     if (!unnamed.sparse) unnamed.name = "x";  // the name of a sparse all-reduce determines its cost
-    for (const Asked& known : asked_) {
+    for (const KnownBreakEven& known : known_) {
       if (known.unnamed != unnamed || known.factor != factor) continue;
       BreakEven out = known.answer;
       out.compressor = candidate.compressor;
       out.density = candidate.density;
       return out;
     }
-    asked_.push_back(
+    known_.push_back(
         {.unnamed = unnamed, .factor = factor, .answer = break_even(bandwidths_, candidate, factor)});
-    return asked_.back().answer;
+    return known_.back().answer;
   }
 
   /// Adds a per-group choice from a heuristic search.
@@ -161,7 +159,7 @@ class Considering {
   void choose_exactly() {
     double work = 0;
     for (std::vector<Choice> left = choices_; !left.empty() && work < options_.effort.max;) {
-      const auto next = std::min_element(left.begin(), left.end(), [&](const Choice& a, const Choice& b) {
+      const auto next = std::ranges::min_element(left, [&](const Choice& a, const Choice& b) {
         return out_.candidates[a.candidate].weighed_us < out_.candidates[b.candidate].weighed_us;
       });
       const Choice choice = *next;
@@ -173,7 +171,7 @@ class Considering {
   bool may_be_best(const Choice& choice) const {
     const Candidate& quick = out_.candidates[choice.candidate];
     const double min_us = quick.iteration_us - quick.optimality_gap_us;
-    return std::none_of(out_.candidates.begin(), out_.candidates.end(), [&](const Candidate& other) {
+    return std::ranges::none_of(out_.candidates, [&](const Candidate& other) {
       return other.weighed_us <= min_us * std::min(choice.factor, 1.0) ||
              (other.weighed_us < out_.candidates.front().weighed_us &&
               other.weighed_us <= min_us * choice.factor);
@@ -222,14 +220,13 @@ class Considering {
   Bandwidths bandwidths_;
   Planned dense_;
   std::vector<Choice> choices_;
-  std::vector<Asked> asked_;
+  std::vector<KnownBreakEven> known_;
   Consideration out_;
 };
 
 void check_densities(const ConsiderOptions& options) {
   for (const ExtraIterations& extra : options.extra)
-    if (extra.density && std::find(options.densities.begin(), options.densities.end(), *extra.density) ==
-                             options.densities.end())
+    if (extra.density && std::ranges::find(options.densities, *extra.density) == options.densities.end())
       throw core::InputError(fmt::format("--extra-iterations: expected one of the densities {}, got '{}'",
                                          fmt::join(options.densities, ", "), *extra.density));
 }
@@ -242,14 +239,14 @@ Consideration consider(const Setting& setting, const Schedule& schedule, const C
   Considering considering(calm, schedule, options);
   std::vector<std::vector<Variant>> all;
   if (calm.costs.workers() > 1) all = considered::all_variants(calm, options);
-  const auto tell = [&](const std::string& what) {
+  const auto on_step = [&](const std::string& what) {
     if (options.progress) options.progress(all.size() + 1, what);
   };
   for (const std::vector<Variant>& variants : all) {
-    tell(variants.front().label);
+    on_step(variants.front().label);
     considering.add(variants);
   }
-  tell("the best choice for each group");
+  on_step("the best choice for each group");
   Consideration out = std::move(considering).finished();
   out.taken_away = taken_away(setting.conditions);
   return out;

@@ -38,12 +38,12 @@ ExtraIterations read_extra_iterations(std::string_view text, const std::vector<s
       .density = {},
       .factor = number_in(text.substr(equals + 1), 1 / kMaxTimes, kMaxTimes, "a factor after '='")};
   const std::size_t at = out.compressor.rfind('@');
-  if (at != std::string::npos && std::find(known.begin(), known.end(), out.compressor) == known.end()) {
+  if (at != std::string::npos && std::ranges::find(known, out.compressor) == known.end()) {
     out.density = number_in(text.substr(at + 1, equals - at - 1), 0, 1, "a density after '@'");
     out.compressor.resize(at);
   }
   const std::vector<std::string_view> names(known.begin(), known.end());
-  if (std::find(known.begin(), known.end(), out.compressor) == known.end())
+  if (std::ranges::find(known, out.compressor) == known.end())
     throw core::InputError(fmt::format("--extra-iterations: expected one of {}, got '{}'{}",
                                        fmt::join(names, ", "), core::printable(out.compressor),
                                        core::suggestion(out.compressor, names)));
@@ -56,7 +56,7 @@ std::vector<std::string> considered_names(std::span<const Compressor> offered) {
   for (const SparseEntry& entry : sparse_collectives())
     if (!entry.is_alias) out.emplace_back(entry.name);
   for (const Compressor& compressor : offered)
-    if (!compressor.is_none() && std::find(out.begin(), out.end(), compressor.name) == out.end())
+    if (!compressor.is_none() && std::ranges::find(out, compressor.name) == out.end())
       out.push_back(compressor.name);
   return out;
 }

@@ -15,16 +15,11 @@
 namespace planner {
 namespace {
 
+using core::percent;
+using core::size_text;
 using nlohmann::ordered_json;
 
 using Row = std::array<std::string, 8>;
-
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
-std::string size(double bytes) {
-  constexpr double kMega = 1e6;
-  return bytes < kMega ? fmt::format("{:.1f} kB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / kMega);
-}
 
 /// Formats "dgc" or "dgc or none".
 std::string kind_of(const Candidate& candidate) {
@@ -64,7 +59,7 @@ Row row_of(const Consideration& all, std::size_t i) {
           fmt::format("{:.3f}", candidate.iteration_us / 1e3),
           fmt::format("{:.4g}", candidate.extra_iterations),
           fmt::format("{:.3f}", candidate.weighed_us / all.candidates.front().weighed_us),
-          size(candidate.bytes_sent_per_worker),
+          size_text(candidate.bytes_sent_per_worker),
           fmt::format("{}{}", candidate.optimality_gap_us > 0 ? "~" : "", i == all.best ? "*" : "")};
 }
 
@@ -115,8 +110,7 @@ std::string break_evens_text(const Consideration& all) {
   if (all.break_even.empty()) return "";
   std::string out = fmt::format(
       "\nWhere each would pay: on a network so many times as fast per byte as '{}'\n(looked at {:.3g} to "
-      "{:.3g} "
-      "times; startups stay, and both sides have the groups that are best there)\n",
+      "{:.3g} times; startups stay, and both sides have the groups that are best there)\n",
       core::one_line(all.network), kBandwidths.from, kBandwidths.to);
   for (const BreakEven& row : all.break_even) out += "  " + break_even_text(all, row);
   return out;
@@ -124,8 +118,8 @@ std::string break_evens_text(const Consideration& all) {
 
 std::string statistics_text(const Consideration& all) {
   if (all.unweighed.empty()) return "";
-  const auto compressors = std::count_if(all.break_even.begin(), all.break_even.end(),
-                                         [](const BreakEven& row) { return !row.is_per_group; });
+  const auto compressors =
+      std::ranges::count_if(all.break_even, [](const BreakEven& row) { return !row.is_per_group; });
   if (static_cast<std::ptrdiff_t>(all.unweighed.size()) == compressors)
     return "No statistical cost was given (--extra-iterations NAME=1.08): all are taken to need as many "
            "iterations as none.\n";

@@ -49,7 +49,7 @@ std::vector<Variant> variants_of(const BuiltInCompressor& known, const std::vect
 bool is_built_in(Compressor compressor) {
   compressor.between_nodes = false;
   const auto all = built_in_compressors();
-  return std::any_of(all.begin(), all.end(), [&](const BuiltInCompressor& known) {
+  return std::ranges::any_of(all, [&](const BuiltInCompressor& known) {
     return known.name == compressor.name && built_in_compressor(known.name) == compressor;
   });
 }
@@ -79,15 +79,15 @@ std::vector<Variant> variants_of(const SparseEntry& entry, const std::vector<dou
 }
 
 bool is_looked_at(const std::vector<std::vector<Variant>>& all, const Compressor& compressor) {
-  return std::any_of(all.begin(), all.end(), [&](const std::vector<Variant>& variants) {
-    return std::any_of(variants.begin(), variants.end(),
-                       [&](const Variant& variant) { return variant.compressor == compressor; });
+  return std::ranges::any_of(all, [&](const std::vector<Variant>& variants) {
+    return std::ranges::any_of(variants,
+                               [&](const Variant& variant) { return variant.compressor == compressor; });
   });
 }
 
 bool has_label(const std::vector<std::vector<Variant>>& all, const std::string& label) {
-  return std::any_of(all.begin(), all.end(),
-                     [&](const std::vector<Variant>& variants) { return variants.front().label == label; });
+  return std::ranges::any_of(
+      all, [&](const std::vector<Variant>& variants) { return variants.front().label == label; });
 }
 
 /// A unique label: the name, with its density, or with a number.

@@ -9,6 +9,7 @@
 #include "core/limits.hpp"
 #include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/cap_search.hpp"
+#include "planner/choose/fusion/keys.hpp"
 
 namespace planner {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 using sim::Time;
 
 constexpr std::int64_t kMaxSteps = 1000;
+constexpr double kMaxCycleUs = 1e9;
 
 struct Grid {
   IntegerRange caps;
@@ -52,21 +54,15 @@ Groups tune(const FusionRequest& request, const Grid& grid) {
   return best.groups();
 }
 
-double read_us(const core::Field& field, std::string_view key, double min, double otherwise) {
-  constexpr double kMaxCycleUs = 1e9;
-  const std::optional<core::Field> found = field.is_object() ? field.find(key) : std::nullopt;
-  return found ? found->number(min, kMaxCycleUs) : otherwise;
-}
-
 Fuse read(const core::Field& field) {
   allow_fusion_keys(
       field, {"kind", "from_bytes", "to_bytes", "cap_steps", "from_cycle_us", "to_cycle_us", "cycle_steps"});
   Grid grid;
   grid.caps = read_range(field, "from_bytes", "to_bytes", 0, {.from = 0, .to = 64 << 20});
   grid.cap_steps = fusion_integer(field, "cap_steps", 1, kMaxSteps, 17);
-  grid.from_cycle_us = read_us(field, "from_cycle_us", 0, 1000);
-  grid.to_cycle_us =
-      read_us(field, "to_cycle_us", grid.from_cycle_us, std::max(grid.from_cycle_us, 100'000.0));
+  grid.from_cycle_us = fusion_number(field, "from_cycle_us", 0, kMaxCycleUs, 1000);
+  grid.to_cycle_us = fusion_number(field, "to_cycle_us", grid.from_cycle_us, kMaxCycleUs,
+                                   std::max(grid.from_cycle_us, 100'000.0));
   grid.cycle_steps = fusion_integer(field, "cycle_steps", 1, kMaxSteps, 100);
   return [grid](const FusionRequest& request) { return tune(request, grid); };
 }

@@ -4,6 +4,7 @@
 
 #include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/cap_search.hpp"
+#include "planner/choose/fusion/keys.hpp"
 
 namespace planner {
 namespace {
@@ -17,9 +18,8 @@ Fuse read(const core::Field& field) {
   const auto to = static_cast<std::int64_t>(search.space.to);
   constexpr std::int64_t kDearFirst = 25'000'000;
   const std::int64_t first = fusion_integer(field, "first_bytes", from, to, std::clamp(kDearFirst, from, to));
-  const std::optional<core::Field> xi = field.is_object() ? field.find("xi") : std::nullopt;
   const BayesianOptions options = {.first = static_cast<double>(first),
-                                   .xi = xi ? xi->number(0, 1e6) : BayesianOptions{}.xi};
+                                   .xi = fusion_number(field, "xi", 0, 1e6, BayesianOptions{}.xi)};
   return [search, options](const FusionRequest& request) {
     return search_cap(request, search, [&](const Objective& objective, const SearchSpace& space) {
       return bayesian_search(objective, space, options);

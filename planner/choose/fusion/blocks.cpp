@@ -1,9 +1,8 @@
 // One group for each block of the model, as FSDP2 is applied to transformers: embedding, blocks, and what
 // follows them.
 
-#include "planner/choose/fusion/blocks.hpp"
-
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,7 +19,7 @@ namespace {
 Grouping merge(const FusionRequest& request) {
   if (std::optional<Groups> blocks = blocks_of(request.workload)) return *std::move(blocks);
   Groups layers = layers_with_tensors(request.workload);
-  std::reverse(layers.begin(), layers.end());
+  std::ranges::reverse(layers);
   Grouping out(std::move(layers));
   const std::string text = fmt::format(
       "fusion blocks: no layer of '{}' has a name that numbers its block, as layers.0.mlp; each layer is a "
@@ -52,7 +51,7 @@ std::optional<Groups> blocks_of(const Workload& workload) {
     last = block;
   }
   if (!any) return {};
-  std::reverse(groups.begin(), groups.end());
+  std::ranges::reverse(groups);
   return groups;
 }
 

@@ -7,12 +7,13 @@
 #include <fmt/format.h>
 
 #include "core/limits.hpp"
+#include "planner/choose/fusion/keys.hpp"
 #include "planner/job/registry.hpp"
 
 namespace planner {
 
 const Knob& read_knob(const core::Field& field, std::initializer_list<std::string_view> choices) {
-  const std::optional<core::Field> of = field.is_object() ? field.find("of") : std::nullopt;
+  const std::optional<core::Field> of = fusion_key(field, "of");
   return entry(knobs(), of ? of->one_of(choices) : *choices.begin());
 }
 

@@ -12,6 +12,7 @@
 #include "core/errors.hpp"
 #include "core/limits.hpp"
 #include "planner/choose/fusion.hpp"
+#include "planner/choose/fusion/keys.hpp"
 #include "planner/cost/setting.hpp"
 
 namespace planner {
@@ -78,24 +79,20 @@ Groups search(const FusionRequest& request, const CupcakeOptions& options, const
 
 /// Whether a switch is on; the default is on.
 bool is_on(const Field& field, std::string_view key) {
-  const std::optional<Field> found = field.is_object() ? field.find(key) : std::nullopt;
+  const std::optional<Field> found = fusion_key(field, key);
   return !found || found->boolean();
-}
-
-double time_limit_s(const Field& field) {
-  const std::optional<Field> found = field.is_object() ? field.find("time_limit_s") : std::nullopt;
-  return found ? found->number(0, core::kMaxTimeUs / 1e6) : kDefaultSeconds;
 }
 
 Fuse read(const Field& field) {
   allow_fusion_keys(field, {"kind", "prune_by_outcome", "prune_by_first_group", "start_with_halves",
                             "max_nodes", "time_limit_s"});
   const std::int64_t max_nodes = fusion_integer(field, "max_nodes", 1, core::kMaxElements, kDefaultNodes);
-  const CupcakeOptions options = {.prune_by_outcome = is_on(field, "prune_by_outcome"),
-                                  .prune_by_first_group = is_on(field, "prune_by_first_group"),
-                                  .start_with_halves = is_on(field, "start_with_halves"),
-                                  .max_nodes = static_cast<std::uint64_t>(max_nodes),
-                                  .time_limit_s = time_limit_s(field)};
+  const CupcakeOptions options = {
+      .prune_by_outcome = is_on(field, "prune_by_outcome"),
+      .prune_by_first_group = is_on(field, "prune_by_first_group"),
+      .start_with_halves = is_on(field, "start_with_halves"),
+      .max_nodes = static_cast<std::uint64_t>(max_nodes),
+      .time_limit_s = fusion_number(field, "time_limit_s", 0, core::kMaxTimeUs / 1e6, kDefaultSeconds)};
   const std::string place = field.source() + ": " + field.pointer();
   return [options, place](const FusionRequest& request) { return search(request, options, place); };
 }

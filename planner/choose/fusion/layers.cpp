@@ -19,7 +19,7 @@ Groups merge(const Workload& workload, std::int64_t count) {
     else
       groups.back().begin = layers[i].begin;
   }
-  std::reverse(groups.begin(), groups.end());
+  std::ranges::reverse(groups);
   return groups;
 }
 

@@ -21,7 +21,7 @@ Groups pack(const Workload& workload, std::int64_t cap) {
     else
       groups.push_back(layer);
   }
-  std::reverse(groups.begin(), groups.end());
+  std::ranges::reverse(groups);
   return groups;
 }
 

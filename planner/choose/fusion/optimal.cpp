@@ -3,6 +3,7 @@
 #include "planner/choose/fusion/optimal.hpp"
 
 #include "core/errors.hpp"
+#include "planner/choose/fusion/keys.hpp"
 #include "planner/pipeline/whole_segments.hpp"
 
 namespace planner {
@@ -10,20 +11,16 @@ namespace {
 
 using core::Field;
 
-std::optional<Field> find(const Field& field, std::string_view key) {
-  return field.is_object() ? field.find(key) : std::nullopt;
-}
-
 Fuse read(const Field& field) {
   allow_fusion_keys(field, {"kind", "choices", "constraints"});
   OptimalFusion out;
-  if (const auto given = find(field, "constraints")) out.constraints = read_constraints(*given);
+  if (const auto given = fusion_key(field, "constraints")) out.constraints = read_constraints(*given);
   return out;
 }
 
 /// Every offered all-reduce combined with every offered compressor.
 std::vector<TransferChoice> choices(const Field& field) {
-  const std::optional<Field> given = find(field, "choices");
+  const std::optional<Field> given = fusion_key(field, "choices");
   if (!given) return {};
   given->allow_only({"all_reduce", "compression"});
   std::vector<std::optional<Algorithm>> algorithms = {std::nullopt};

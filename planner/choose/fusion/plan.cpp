@@ -53,8 +53,8 @@ void check_takes_parts(const FusionRequest& request, const core::Field& bytes, c
 /// The index of a transfer; choices() offers every transfer of a plan.
 std::uint32_t find_transfer(const TransferChoice& choice, const FusionRequest& request) {
   const Transfer transfer = chosen(request.transfers.front().transfer(), choice);
-  const auto found = std::find_if(request.transfers.begin(), request.transfers.end(),
-                                  [&](const TransferCost& known) { return known.transfer() == transfer; });
+  const auto found = std::ranges::find_if(
+      request.transfers, [&](const TransferCost& known) { return known.transfer() == transfer; });
   assert(found != request.transfers.end());
   return static_cast<std::uint32_t>(found - request.transfers.begin());
 }
@@ -105,20 +105,20 @@ DataTypes without_usual(DataTypes types, core::Dtype profile) {
 /// only for its own inputs.
 std::vector<Warning> compare(const PlanFile& plan, const FusionRequest& request) {
   std::vector<Warning> out;
-  const auto tell = [&](std::string_view what, std::string_view made_for, std::string_view used) {
+  const auto compare_input = [&](std::string_view what, std::string_view made_for, std::string_view used) {
     const std::string text = fmt::format("the plan for model '{}' was made for {} {}, and is used with {}",
                                          plan.model, what, made_for, used);
     if (made_for != used) out.push_back({.subject = text, .weight = 0, .text = text});
   };
-  tell("pipeline", plan.pipeline, request.pipeline.name);
-  tell("all-reduce", plan.all_reduce.name, request.costs.algorithm().name);
-  tell("compression", plan.compressor.name, request.transfers.front().transfer().compressor.name);
+  compare_input("pipeline", plan.pipeline, request.pipeline.name);
+  compare_input("all-reduce", plan.all_reduce.name, request.costs.algorithm().name);
+  compare_input("compression", plan.compressor.name, request.transfers.front().transfer().compressor.name);
   const core::Dtype own = request.workload.profile->dtype;
   const Conditions& conditions = request.setting.conditions;
-  tell("data types", data_types_words(without_usual(plan.data_types, own)),
-       data_types_words(without_usual(conditions.data_types, own)));
-  tell("recompute", recompute_words(plan.recompute), recompute_words(conditions.recompute));
-  tell("workers", fmt::to_string(plan.workers), fmt::to_string(request.costs.workers()));
+  compare_input("data types", data_types_words(without_usual(plan.data_types, own)),
+                data_types_words(without_usual(conditions.data_types, own)));
+  compare_input("recompute", recompute_words(plan.recompute), recompute_words(conditions.recompute));
+  compare_input("workers", fmt::to_string(plan.workers), fmt::to_string(request.costs.workers()));
   if (!plan.target.empty()) {
     const std::string text = fmt::format(
         "the plan for model '{}' was predicted as {} behaves, and is used with pipeline {} as it is",
@@ -129,7 +129,7 @@ std::vector<Warning> compare(const PlanFile& plan, const FusionRequest& request)
   const nlohmann::ordered_json made_for = options_of(plan.options);
   const nlohmann::ordered_json used = options_of(request.options);
   for (const std::string_view key : request.pipeline.option_keys)
-    tell(key, value_of(made_for, key), value_of(used, key));
+    compare_input(key, value_of(made_for, key), value_of(used, key));
   return out;
 }
 
@@ -147,7 +147,7 @@ Fuse read(const core::Field& field) {
 std::vector<TransferChoice> choices(const core::Field& field) {
   std::vector<TransferChoice> out;
   for (const PlanGroup& group : read_plan_file(field.at("file").follow()).groups)
-    if (std::find(out.begin(), out.end(), group.transfer) == out.end()) out.push_back(group.transfer);
+    if (std::ranges::find(out, group.transfer) == out.end()) out.push_back(group.transfer);
   return out;
 }
 

@@ -13,6 +13,7 @@
 
 #include "planner/choose/constraints.hpp"
 #include "planner/choose/fusion.hpp"
+#include "planner/choose/fusion/keys.hpp"
 #include "planner/choose/local_search.hpp"
 #include "planner/choose/sampled.hpp"
 
@@ -61,7 +62,7 @@ class Search {
     const Time of_exact_plan = candidates_.front().value;
     solve_samples();
     if (samples_.count() > 1) improve_best();
-    const Candidate& best = *std::min_element(candidates_.begin(), candidates_.end(), is_better);
+    const Candidate& best = *std::ranges::min_element(candidates_, is_better);
     const Time bound = std::min(best_of_each_, best.value);  // models with slow-down round
     return Grouping(best.groups, {.largest_front = largest_front_,
                                   .optimality_gap = best.value - bound,
@@ -77,7 +78,7 @@ class Search {
 
   void offer(Groups groups) {
     const auto is_known = [&](const Candidate& known) { return known.groups == groups; };
-    if (std::any_of(candidates_.begin(), candidates_.end(), is_known)) return;
+    if (std::ranges::any_of(candidates_, is_known)) return;
     const Time its_value = value(groups);
     candidates_.push_back({.groups = std::move(groups), .value = its_value});
   }
@@ -116,25 +117,25 @@ class Search {
   void improve_best() {
     constexpr std::size_t kStarts = 8;
     std::vector<Candidate> starts = candidates_;
-    std::sort(starts.begin(), starts.end(), is_better);
+    std::ranges::sort(starts, is_better);
     starts.resize(std::min(starts.size(), kStarts));
     for (Candidate& start : starts) {
       Improved found = improve({.rules = rules_,
                                 .transfers = static_cast<std::uint32_t>(request_.transfers.size()),
                                 .value = [this](const Groups& groups) { return value(groups); },
-                                .max_looks = max_looks()},
+                                .max_evaluations = max_evaluations()},
                                std::move(start.groups));
       candidates_.push_back({.groups = std::move(found.groups), .value = found.value});
     }
   }
 
-  std::uint32_t max_looks() const {
+  std::uint32_t max_evaluations() const {
     constexpr double kWork = 1e7;  // group evaluations, about a second
     constexpr double kSimulations = 2e4;
     const auto samples = static_cast<double>(samples_.count());
-    const double looks =
+    const double evaluations =
         is_quick() ? kWork / samples / static_cast<double>(exact_.groups.size()) : kSimulations / samples;
-    return static_cast<std::uint32_t>(std::clamp(looks, 50.0, 2000.0));
+    return static_cast<std::uint32_t>(std::clamp(evaluations, 50.0, 2000.0));
   }
 
   const Options& options_;
@@ -158,7 +159,7 @@ void check_draws(const FusionRequest& request, const Options& options, const Fie
                    fmt::to_string(workers));
   const double max = std::floor(kMaxDraws / static_cast<double>(tasks) / static_cast<double>(workers));
   if (static_cast<double>(options.sampling.samples) <= max) return;
-  const std::optional<Field> given = field.is_object() ? field.find("samples") : std::nullopt;
+  const std::optional<Field> given = fusion_key(field, "samples");
   given.value_or(field).expected(
       fmt::format("at most {:.0f} samples of {} workers that compute {} tasks each", max, workers, tasks),
       fmt::to_string(options.sampling.samples));

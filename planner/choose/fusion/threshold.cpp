@@ -3,6 +3,7 @@
 
 #include "core/limits.hpp"
 #include "planner/choose/fusion.hpp"
+#include "planner/choose/fusion/keys.hpp"
 #include "planner/choose/fusion/knobs.hpp"
 
 namespace planner {
@@ -31,8 +32,7 @@ std::optional<std::int64_t> next_cap(const Workload& workload, const Groups& gro
 Fuse read(const core::Field& field) {
   allow_fusion_keys(field, {"kind", "cap_bytes", "cycle_us"});
   const std::int64_t cap = fusion_integer(field, "cap_bytes", 1, core::kMaxBytes, kDefaultCap);
-  const std::optional<core::Field> cycle_us = field.is_object() ? field.find("cycle_us") : std::nullopt;
-  const Time cycle = sim::from_us(cycle_us ? cycle_us->number(0, core::kMaxTimeUs) : 0);
+  const Time cycle = sim::from_us(fusion_number(field, "cycle_us", 0, core::kMaxTimeUs, 0));
   return [cap, cycle](const FusionRequest& request) { return under_threshold(request.workload, cap, cycle); };
 }
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/job/grouping.hpp"
@@ -22,5 +23,10 @@ inline Groups layers_with_tensors(const Workload& workload) {
   }
   return layers;
 }
+
+/// One group for each block: layers whose names agree up to the first part that is a number, as
+/// "model.layers.7" in "model.layers.7.mlp.up_proj", and one for each run of layers outside. In backward
+/// order; none if no name has such a part.
+std::optional<Groups> blocks_of(const Workload& workload);
 
 }  // namespace planner

@@ -318,8 +318,7 @@ TEST_CASE("parallel: an interleaved bubble is shorter by the number of parts of 
     for (std::int64_t stage = 0; stage < stages; ++stage) {  // every pass once
       std::vector<Slot> slots = slots_of(parallel.stages, stages, stage);
       CHECK(slots.size() == static_cast<std::size_t>(2 * parts * micro_batches));
-      for (std::size_t i = 0; i < slots.size(); ++i)
-        CHECK(std::count(slots.begin(), slots.end(), slots[i]) == 1);
+      for (std::size_t i = 0; i < slots.size(); ++i) CHECK(std::ranges::count(slots, slots[i]) == 1);
     }
     const ParallelRun run =
         run_of(profile_of(layers), support::link_of(1, 0.1), stages, parallel, R"("wfbp")");
@@ -470,9 +469,7 @@ TEST_CASE("parallel: the longest part is as short as that of any cut") {
     const auto count = static_cast<std::uint32_t>(layers.size());
     Parallel parallel;
     parallel.pipeline = random.between(1, static_cast<std::int64_t>(count));
-    const auto longest = [](const std::vector<double>& parts) {
-      return *std::max_element(parts.begin(), parts.end());
-    };
+    const auto longest = [](const std::vector<double>& parts) { return *std::ranges::max_element(parts); };
     const auto time_of = [&](std::size_t begin, std::size_t end) {
       double us = 0;
       for (std::size_t i = begin; i < end; ++i) us += layers[i].forward_us + layers[i].backward_us;
@@ -619,8 +616,7 @@ TEST_CASE("parallel: what is refused, in one line") {
         "expected a pipeline whose channel runs in order, with the key parallel, got one that goes by layer");
   fails(R"({"pipeline": "zero", "stage": 2})", {},
         "expected gradients that are reduced once, beside several micro-batches of parallel, got stage 2, "
-        "which "
-        "reduces them in each");
+        "which reduces them in each");
   fails(R"("horovod")", {}, "expected a fusion without a cycle, with the key parallel, got threshold");
   fails(R"({"pipeline": "wfbp", "compression": "fp16"})", {},
         "expected no compression, with the key parallel, got fp16");

@@ -385,14 +385,12 @@ TEST_CASE("stage orders: passes that cannot run are refused, with the stage and 
         all + "as many parts in each stage, got 2 in stage 0 and 1 in stage 1");
   fails(R"("passes": ["0F0,0B0", "1B0,1F0"])",
         "s.json: /stages/passes/0: expected an order in which every pass comes after those that it needs, "
-        "got 0B0, "
-        "which waits for ever");
+        "got 0B0, which waits for ever");
   fails(R"("passes": ["0F0,0B0", "1F0,1B0"], "schedule": "1f1b")",
         "s.json: /stages/schedule: expected no schedule beside passes, which tell it, got one");
   fails(R"("passes": ["0F0,0B0", "1F0,1B0"], "weight_share": 0.5)",
         "s.json: /stages/weight_share: expected no weight_share without passes for input gradients, as of "
-        "zb-h1, "
-        "got one");
+        "zb-h1, got one");
   CHECK_THROWS_WITH_AS(
       parallel_of(R"({"pipeline": 2, "tied_tensors": [{"tensor": "a", "layer": "b"}],
                       "stages": {"passes": ["0F0,3F0,3B0,0B0", "1F0,2F0,2B0,1B0"]}})"),

@@ -109,15 +109,13 @@ TEST_CASE("stage slices: messages say where they go") {
   add_stage_slices(ran, stage_facts(ran), 1, "second", tracks, slices);
   CHECK(text(tracks, slices) ==
         "compute: [forward of micro-batch 1 0-1] [forward of micro-batch 2 1-2] [backward of micro-batch 1 "
-        "6-8] "
-        "[backward of micro-batch 2 9-11]\n"
+        "6-8] [backward of micro-batch 2 9-11]\n"
         "activations to other stages: [activations of micro-batch 1 to stage 1 1-2] [activations of "
-        "micro-batch "
-        "2 to stage 1 2-3]\n"
+        "micro-batch 2 to stage 1 2-3]\n"
         "compute: [forward of micro-batch 1 2-3] [backward of micro-batch 1 3-5] [forward of micro-batch 2 "
         "5-6] [backward of micro-batch 2 6-8]\n"
-        "gradients to other stages: [gradients of micro-batch 1 to stage 0 5-6] [gradients of micro-batch "
-        "2 to stage 0 8-9]\n");
+        "gradients to other stages: [gradients of micro-batch 1 to stage 0 5-6] [gradients of micro-batch 2 "
+        "to stage 0 8-9]\n");
   CHECK(text(waits_for_collectives(ran, stage_facts(ran), 0)).empty());
   CHECK(text(waits_for_collectives(ran, stage_facts(ran), 1)).empty());
 }

@@ -1,6 +1,6 @@
 // Topologies given link by link: equal to the built-in ones that they spell out, and rejected inputs.
 
-#include "planner/scenarios/graph.hpp"
+#include "planner/scenarios/links.hpp"
 
 #include <string>
 #include <vector>

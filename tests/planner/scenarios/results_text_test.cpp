@@ -299,8 +299,7 @@ TEST_CASE("results: a plan's table tells its groups and what it saves") {
                  {.tensors = {"conv1"}, .bytes = 37'600}};
   CHECK(plan_table(plan) ==
         "m on 8 workers, pipeline wfbp, ring all-reduce: 2 groups, 20.000 ms per iteration (exact: no other "
-        "grouping "
-        "is faster)\n\n"
+        "grouping is faster)\n\n"
         "group  tensors     size  in backward order\n"
         "    1        2   2.1 MB  fc.bias .. fc.weight\n"
         "    2        1  37.6 kB  conv1\n\n"
@@ -323,8 +322,7 @@ TEST_CASE("results: the table of a plan without a prediction has no times") {
         "group  tensors    size  in backward order\n"
         "    1        2  2.1 MB  fc.bias .. fc.weight\n\n"
         "the plan holds no prediction: a scenario with the fusion {\"kind\": \"plan\", \"file\": PLAN} "
-        "predicts "
-        "its iteration time\n");
+        "predicts its iteration time\n");
 }
 
 TEST_CASE("results: schedules that are not slower in nearly all samples are not ranked") {

@@ -224,10 +224,8 @@ TEST_CASE("scenario: a wrong value is refused with its place") {
       {R"({"worker": 2})",
        "s.json: /worker: expected a key among format, version, name, profile, network, workers, schedules, "
        "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
-       "topology, channels, input, update, job, "
-       "sweep, between, data_types, memory, parallel, recompute, worker_spread, got "
-       "'worker', did "
-       "you mean 'workers'?"},
+       "topology, channels, input, update, job, sweep, between, data_types, memory, parallel, recompute, "
+       "worker_spread, got 'worker', did you mean 'workers'?"},
       {R"({"profile": null})", "s.json: /profile: expected a value, got nothing"},
       {R"({"workers": null})", "s.json: /workers: expected a value, got nothing"},
       {R"({"name": 3})", "s.json: /name: expected a string, got 3"},
@@ -448,12 +446,10 @@ TEST_CASE("scenario: numbers of workers that the network has no cost for are ref
        "(measured on 4), got 8 (schedule 'wfbp')"},
       {R"({"workers": 8, )" + measured + "}",
        "s.json: /workers: expected a number of workers for which network 'n' has a cost of ring all_reduce "
-       "(measured "
-       "on 4), got 8 (schedule 'wfbp')"},
+       "(measured on 4), got 8 (schedule 'wfbp')"},
       {R"({"workers": [4], "schedules": ["dear-nl"], )" + measured + "}",
        "s.json: /workers/0: expected a number of workers for which network 'n' has a cost of ring "
-       "reduce_scatter "
-       "(none is measured, and it has no link), got 4 (schedule 'dear-nl')"},
+       "reduce_scatter (none is measured, and it has no link), got 4 (schedule 'dear-nl')"},
   });
   CHECK(results(R"({"workers": [1, 4], )" + measured + "}").entries.size() == 2);
 }
@@ -465,8 +461,7 @@ TEST_CASE("scenario: times too long for the clock are refused") {
        "1.0001e+16 (schedule 'wfbp')"},
       {R"({"network": {"link": {"alpha_us": 1e12, "beta_us_per_byte": 0}}})",
        "s.json: /workers/0: expected collectives that take at most 2250000000000 us in all, however tensors "
-       "are "
-       "grouped, got up to 4e+12 (schedule 'wfbp')"},
+       "are grouped, got up to 4e+12 (schedule 'wfbp')"},
       {R"({"iterations": 100, "schedules": [{"fusion": {"kind": "threshold", "cycle_us": 1e12}}]})",
        "s.json: /workers/0: expected times that add up to at most 9000000000000 us over all iterations, got "
        "1.01e+14 (schedule 'threshold 1000000000000.0')"},
@@ -533,8 +528,7 @@ TEST_CASE(
        "each by itself, got 834"},
       {R"({"stragglers": [{"worker": 0, "slowdown": 2}], "accumulation_steps": 10000, "workers": 200000})",
        "s.json: /stragglers: expected at most 2 iterations of a profile of this size with 200000 workers "
-       "each "
-       "by itself, got 3, the default"},
+       "each by itself, got 3, the default"},
       // with more micro-batches, 20,010 tasks per worker
       {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 2, "workers": [4, 499700]})",
        "s.json: /iterations: expected at most 1 iteration of a profile of this size with 499700 workers each "
@@ -718,15 +712,14 @@ TEST_CASE(
   check_all({
       {R"({"recompute": "blocks"})",
        "s.json: /recompute: expected {\"layers\": N}, as no name of a layer numbers its block, like "
-       "layers.0.mlp, got "
-       "\"blocks\""},
+       "layers.0.mlp, got \"blocks\""},
       {R"({"recompute": "all"})", "s.json: /recompute: expected one of blocks, got \"all\""},
       {R"({"recompute": {"layers": 0}})",
        "s.json: /recompute/layers: expected an integer from 1 to 1000000, got 0"},
       {R"({"recompute": {"layers": 2}, "schedules": [{"pipeline": "sharded", "fusion": "none"}]})",
-       "s.json: /schedules: expected groups that hold all layers that are computed again together, as "
-       "fusion blocks "
-       "and optimal make them, got a group that holds a part of 'l1' to 'l2' (schedule 'sharded none')"},
+       "s.json: /schedules: expected groups that hold all layers that are computed again together, as fusion "
+       "blocks and optimal make them, got a group that holds a part of 'l1' to 'l2' (schedule 'sharded "
+       "none')"},
   });
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("sweep: without other axes the rows are those of simulate, after the p
 
 // One layer of 8 us, 4000 bytes; ring on 2 workers: 2 alpha + bytes beta = 2 + 4 us, entirely after backward.
 TEST_CASE("sweep: a row has as many columns as the header, also with memory") {
-  const auto columns = [](const std::string& line) { return std::count(line.begin(), line.end(), ','); };
+  const auto columns = [](const std::string& line) { return std::ranges::count(line, ','); };
   for (const char* patch : {R"({"sweep": {"seed": [1], "sigma": [0.1]}})",
                             R"({"sweep": {"batch_size": [4]}, "memory": {"optimizer": "adam"}})"}) {
     const Sweep sweep = read(patch);
@@ -194,8 +194,7 @@ TEST_CASE("sweep: stages that no reader of scenarios takes are refused before an
   refused(
       stages(R"({"pipeline_stages": [2]})", R"({"schedule": "1f1b", "micro_batches": 4, "layers": [2, 2]})"),
       "s.json: /sweep/pipeline_stages: expected stages without layers, forward_us and backward_us, which "
-      "hold for "
-      "one number of stages, got some");
+      "hold for one number of stages, got some");
   const std::string interleaved = R"({"schedule": "interleaved", "micro_batches": 4, "virtual_stages": 2})";
   refused(stages(R"({"micro_batches": [4, 5]})", interleaved),
           "s.json: /sweep/micro_batches: expected micro-batches that are a multiple of the stages, as "
@@ -263,8 +262,7 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
        "s.json: /sweep: expected bandwidth_factor or line_rate_gbps, got both"},
       {R"({"sweep": {"line_rate_gbps": [10]}, "network": {"line_rate_gbps": null}})",
        "s.json: /sweep/line_rate_gbps: expected a network with a line_rate_gbps, or bandwidth_factor in "
-       "place of "
-       "this, got one without"},
+       "place of this, got one without"},
       {R"({"sweep": {"seed": [1, 2]}})",
        "s.json: /sweep/seed: expected a sigma above 0, in the sweep or in jitter, got none"},
       {R"({"sweep": {"seed": [1, 2], "sigma": [0]}, "jitter": {"sigma": 1}})",
@@ -305,8 +303,7 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
       {R"({"sweep": {"sigma": [2.1]}})", "s.json: /sweep/sigma/0: expected a number from 0 to 2, got 2.1"},
       {R"({"sweep": {"batch_size": [8, 1000000000]}, "iterations": 10000})",
        "s.json: /workers/0: expected times that add up to at most 9000000000000 us over all iterations, got "
-       "1.0001e+13 "
-       "(schedule 'wfbp')"},
+       "1.0001e+13 (schedule 'wfbp')"},
   };
   for (const Refusal& each : refusals) {
     CAPTURE(each.patch);
@@ -322,8 +319,7 @@ TEST_CASE("sweep: the size of the product is bounded, and said") {
   }
   CHECK_THROWS_WITH_AS(read_sweep(Field::parse(whole.dump(), "s.json")),
                        "s.json: /sweep: expected a product of at most 1000000 points, got 250 "
-                       "bandwidth_factor x 1001 batch_size "
-                       "x 2 workers x 2 schedules = 1001000",
+                       "bandwidth_factor x 1001 batch_size x 2 workers x 2 schedules = 1001000",
                        core::InputError);
   whole["sweep"]["batch_size"].erase(0);
   CHECK(read_sweep(Field::parse(whole.dump(), "s.json")).points == 1'000'000);
