@@ -29,9 +29,7 @@ double mean(const std::vector<double>& all) {
   return all.empty() ? 0 : sum / static_cast<double>(all.size());
 }
 
-double largest(const std::vector<double>& all) {
-  return all.empty() ? 0 : *std::max_element(all.begin(), all.end());
-}
+double largest(const std::vector<double>& all) { return all.empty() ? 0 : *std::ranges::max_element(all); }
 
 std::size_t piece_of(const Points& points, double bytes) {
   std::size_t i = 0;
@@ -122,7 +120,7 @@ Points every(const Points& points, std::size_t step) {
 std::vector<double> errors(const Curve& curve, const Points& measured, const Points& kept) {
   std::vector<double> out;
   for (const auto& point : measured)
-    if (std::find(kept.begin(), kept.end(), point) == kept.end())
+    if (std::ranges::find(kept, point) == kept.end())
       out.push_back(std::abs(curve(point.first) / point.second - 1));
   return out;
 }
@@ -207,8 +205,7 @@ void print_extrapolation(const std::string& name, CollectiveKind kind, std::vect
 void print_extrapolations() {
   fmt::print(
       "| network | collective | workers | error | nearest times ring factor | left-out error | range | "
-      "inside "
-      "it | |\n| --- | --- | --- | ---: | ---: | ---: | --- | ---: | --- |\n");
+      "inside it | |\n| --- | --- | --- | ---: | ---: | ---: | --- | ---: | --- |\n");
   for (const auto& [name, network] : networks())
     for (const CollectiveKind kind :
          {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather}) {

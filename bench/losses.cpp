@@ -188,7 +188,7 @@ std::string shown(double percent) {
 
 std::string shown(const Losses& losses) {
   std::string out = fmt::format("{} / {}", shown(core::quantile(losses.percent, 0.5)),
-                                shown(*std::max_element(losses.percent.begin(), losses.percent.end())));
+                                shown(*std::ranges::max_element(losses.percent)));
   if (losses.stopped > 0) out += fmt::format(" ({})", losses.stopped);
   return out;
 }

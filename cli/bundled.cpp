@@ -64,8 +64,7 @@ void check_data_folder(const std::string& name) {
   if (!data_folder())
     throw core::EnvironmentError(
         fmt::format("{}: the folder with the bundled scenarios, models and profiles was not found; set "
-                    "FUSEWISE_DATA to the "
-                    "root of the source tree, or to share/fusewise of an installation",
+                    "FUSEWISE_DATA to the root of the source tree, or to share/fusewise of an installation",
                     core::one_line(name)));
 }
 
@@ -80,7 +79,7 @@ std::vector<std::string> bundled_names(Bundled kind) {
     if (name.size() > at.ending.size() && name.substr(name.size() - at.ending.size()) == at.ending)
       out.push_back(name.substr(0, name.size() - at.ending.size()));
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 
@@ -88,7 +87,7 @@ std::optional<fs::path> find_bundled(Bundled kind, const std::string& name) {
   const std::vector<std::string> names = bundled_names(kind);
   const std::string found =
       core::ignoring_case(name, std::vector<std::string_view>(names.begin(), names.end()));
-  if (std::find(names.begin(), names.end(), found) == names.end()) return std::nullopt;
+  if (std::ranges::find(names, found) == names.end()) return std::nullopt;
   const Place at = place(kind);
   return *data_folder() / at.folder / (found + std::string(at.ending));
 }

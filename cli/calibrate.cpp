@@ -105,8 +105,7 @@ void add_calibrate(const Command& program) {
   command.footer(
       "Example: fusewise calibrate runs.csv --setup cluster.json --calibrate-on workers=1 --calibrate-on "
       "schedule=wfbp\n         --output-folder calibrated\nWithout --calibrate-on all rows are fitted; the "
-      "errors "
-      "of rows left out in turn are printed in any case.");
+      "errors of rows left out in turn are printed in any case.");
   command
       .add_option("RUNS", options->rows,
                   "CSV file: model,network,schedule,workers,samples_per_s (or iteration_us)")

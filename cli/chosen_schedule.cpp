@@ -34,7 +34,7 @@ planner::Schedule chosen_schedule(const std::string& name, const scenarios::Scen
   const std::string found = core::ignoring_case(name, all);
   for (const planner::Schedule& schedule : scenario.schedules)
     if (schedule.name == found) return schedule;
-  if (std::find(known.begin(), known.end(), found) == known.end())
+  if (std::ranges::find(known, found) == known.end())
     throw core::InputError(fmt::format("--schedule: expected one of the scenario's, or of {}, got '{}'{}",
                                        fmt::join(known, ", "), core::printable(name),
                                        core::suggestion(name, known)));

@@ -56,7 +56,7 @@ Check number_in(double min, double max) {
 Check one_of(const std::vector<std::string_view>& names) {
   const auto error = [names](std::string& text) {
     text = core::ignoring_case(text, names);
-    if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
+    if (std::ranges::find(names, text) != names.end()) return std::string();
     return fmt::format("expected one of {}, got '{}'{}", fmt::join(names, ", "), core::printable(text),
                        core::suggestion(text, names));
   };
@@ -288,8 +288,7 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
 }
 
 bool starts_with_any(const std::string& line, std::initializer_list<std::string_view> words) {
-  return std::any_of(words.begin(), words.end(),
-                     [&](std::string_view word) { return line.starts_with(word); });
+  return std::ranges::any_of(words, [&](std::string_view word) { return line.starts_with(word); });
 }
 
 /// Fits a help text to a terminal. Sentences that go on in the next line are broken anew, and examples stay

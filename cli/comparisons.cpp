@@ -51,7 +51,7 @@ compared::Iteration measured(const ranks::Report& report, const CompareOptions& 
 
 void add(std::vector<std::string>& warnings, const std::vector<std::string>& more) {
   for (const std::string& warning : more)
-    if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+    if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
 }
 
 /// The profile and the network that a plan does not hold: given, or imported from the traces.

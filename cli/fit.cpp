@@ -56,7 +56,7 @@ void add_network(traces::Measurements& out, const traces::LogFile& log, fit::Opt
   if (network.line_rate_gbps && !fit_options.line_rate_gbps)
     fit_options.line_rate_gbps = network.line_rate_gbps;
   if (fit_options.name.empty()) fit_options.name = network.name;
-  std::stable_sort(out.series.begin(), out.series.end(), [](const auto& a, const auto& b) {
+  std::ranges::stable_sort(out.series, [](const auto& a, const auto& b) {
     return std::pair(a.collective, a.workers) < std::pair(b.collective, b.workers);
   });
   out.source = fmt::format("network {}, {}", network.name, network.origin.source);

@@ -26,6 +26,8 @@
 namespace cli {
 namespace {
 
+using core::ms;
+
 struct Options {
   std::vector<std::string> logs;
   std::string output;
@@ -42,8 +44,6 @@ struct Options {
 };
 
 constexpr std::string_view kKineto = "kineto";
-
-std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
 /// Parts of the iteration that add up to it, as measured and as predicted. Each measured part is the median
 /// of all iterations; waiting is that of the rank of the profile. What is missing and is taken for waiting,
@@ -160,8 +160,8 @@ struct OfRanks {
 /// What several traces have in common is said once, with their ranks, and not again for the one that is
 /// imported.
 bool is_said_of_ranks(const std::vector<std::string>& warnings, const std::string& warning) {
-  return std::any_of(warnings.begin(), warnings.end(),
-                     [&](const std::string& each) { return each.ends_with(": " + warning); });
+  return std::ranges::any_of(warnings,
+                             [&](const std::string& each) { return each.ends_with(": " + warning); });
 }
 
 /// Imports the trace of one rank.
@@ -357,6 +357,56 @@ void import(const Options& options) {
   write_or_print(options.output, network_text(network), summary(network), options.json);
 }
 
+std::string format_list() {
+  std::string out = "Formats:\n";
+  for (const traces::ImportFormat& format : traces::import_formats())
+    out += fmt::format("  {:<18} {}\n", format.name, format.summary);
+  out += fmt::format("  {:<18} {}\n", kKineto,
+                     "PyTorch profiler trace, .json or .json.gz -> profile; of several ranks: a report");
+  out +=
+      "Besides, recognized by their contents: PyTorch execution traces (buckets of DDP) and SQLite "
+      "exports of\nNsight Systems (nsys export --type sqlite).\n";
+  return out;
+}
+
+/// Options for what logs do not contain.
+void add_facts(const Command& command, Options& options) {
+  command.add_option("--model", options.import.model,
+                     "name of the model (default: the file's name), or a fusewise.model or fusewise.profile "
+                     "with its parameters, for a trace without shapes");
+  command.add_option("--name", options.import.network_name, "name of the network (default: the file's name)");
+  command
+      .add_option("--batch", options.import.batch_size, "samples per worker, if the log does not contain it")
+      .check(range<std::int64_t>(1, 1'000'000'000));
+  command.add_option("--device", options.import.device, "device that was measured");
+  command
+      .add_option("--dtype", options.dtype,
+                  "element type of the gradients (default: that of a trace's collectives, or float32)")
+      .check(one_of({"float32", "float16", "bfloat16"}));
+  command.add_option("--tensors", options.tensors, "one tensor per parameter, or one per layer")
+      .check(one_of({"parameter", "layer"}))
+      .show_default();
+  command
+      .add_option("--forward-ratio", options.import.forward_ratio,
+                  "forward time as a share of the backward time, if the log does not contain it")
+      .check(number_in(0, 1000))
+      .show_default();
+  command
+      .add_option("--iteration-ms", options.iteration_ms,
+                  "measured iteration of one worker: what the layers leave becomes the profile's other_us")
+      .check(number_in(1e-6, 1e9));
+  command.add_option("--workers", options.import.workers, "number of workers, if the log does not contain it")
+      .check(range<std::int64_t>(1, 1'000'000));
+  command
+      .add_option("--collective", options.import.collective,
+                  "collective that was measured, if the log does not contain it")
+      .check(one_of({"all_reduce", "reduce_scatter", "all_gather"}));
+  command
+      .add_option("--line-rate-gbps", options.import.line_rate_gbps,
+                  "line rate of the network in 10^9 bits/s")
+      .check(number_in(0, 1e6));
+}
+
 }  // namespace
 
 void add_import(const Command& program) {
@@ -365,17 +415,8 @@ void add_import(const Command& program) {
       program.add_command("import", "Convert logs of other projects to a profile or a network");
   std::vector<std::string_view> names = planner::names(traces::import_formats());
   names.push_back(kKineto);
-  std::string formats = "Formats:\n";
-  for (const traces::ImportFormat& format : traces::import_formats())
-    formats += fmt::format("  {:<18} {}\n", format.name, format.summary);
-  formats += fmt::format("  {:<18} {}\n", kKineto,
-                         "PyTorch profiler trace, .json or .json.gz -> profile; of several ranks: a report");
-  formats +=
-      "Besides, recognized by their contents: PyTorch execution traces (buckets of DDP) and SQLite exports "
-      "of\n"
-      "Nsight Systems (nsys export --type sqlite).\n";
   command.footer(
-      formats +
+      format_list() +
       "Example: fusewise import tmp8comm.log --model googlenet --batch 64 -o googlenet.profile.json");
   command
       .add_option("LOG", options->logs,
@@ -403,44 +444,8 @@ void add_import(const Command& program) {
       .check(range<std::int64_t>(0, 999'999));
   command.add_flag("--json", options->json,
                    "print JSON: with --output what is written to it instead of a summary, otherwise the "
-                   "report on ranks or "
-                   "buckets");
-  command.add_option("--model", options->import.model,
-                     "name of the model (default: the file's name), or a fusewise.model or fusewise.profile "
-                     "with its parameters, for a trace without shapes");
-  command.add_option("--name", options->import.network_name,
-                     "name of the network (default: the file's name)");
-  command
-      .add_option("--batch", options->import.batch_size, "samples per worker, if the log does not contain it")
-      .check(range<std::int64_t>(1, 1'000'000'000));
-  command.add_option("--device", options->import.device, "device that was measured");
-  command
-      .add_option("--dtype", options->dtype,
-                  "element type of the gradients (default: that of a trace's collectives, or float32)")
-      .check(one_of({"float32", "float16", "bfloat16"}));
-  command.add_option("--tensors", options->tensors, "one tensor per parameter, or one per layer")
-      .check(one_of({"parameter", "layer"}))
-      .show_default();
-  command
-      .add_option("--forward-ratio", options->import.forward_ratio,
-                  "forward time as a share of the backward time, if the log does not contain it")
-      .check(number_in(0, 1000))
-      .show_default();
-  command
-      .add_option("--iteration-ms", options->iteration_ms,
-                  "measured iteration of one worker: what the layers leave becomes the profile's other_us")
-      .check(number_in(1e-6, 1e9));
-  command
-      .add_option("--workers", options->import.workers, "number of workers, if the log does not contain it")
-      .check(range<std::int64_t>(1, 1'000'000));
-  command
-      .add_option("--collective", options->import.collective,
-                  "collective that was measured, if the log does not contain it")
-      .check(one_of({"all_reduce", "reduce_scatter", "all_gather"}));
-  command
-      .add_option("--line-rate-gbps", options->import.line_rate_gbps,
-                  "line rate of the network in 10^9 bits/s")
-      .check(number_in(0, 1e6));
+                   "report on ranks or buckets");
+  add_facts(command, *options);
   command.on_run([options] { import(*options); });
 }
 

@@ -50,7 +50,7 @@ std::vector<Recording> recordings_in(const std::string& folder) {
   if (out.empty())
     throw InputError(fmt::format("{}: /: expected a folder with {}, got none", core::one_line(folder),
                                  "traces of the PyTorch profiler or exports of Nsight Systems"));
-  std::sort(out.begin(), out.end(), [](const Recording& a, const Recording& b) { return a.file < b.file; });
+  std::ranges::sort(out, {}, &Recording::file);
   return out;
 }
 

@@ -45,8 +45,8 @@ struct Options {
 };
 
 /// Asks on the terminal until `check` accepts the answer; elsewhere an option that is missing is an error.
-std::string ask(const std::string& option, const std::string& question,
-                const std::function<void(const std::string&)>& check) {
+std::string prompt(const std::string& option, const std::string& question,
+                   const std::function<void(const std::string&)>& check) {
   if (::isatty(STDIN_FILENO) == 0)
     throw core::InputError(
         fmt::format("{}: this option is required where there is no terminal to ask on (try --help)", option));
@@ -138,28 +138,28 @@ void check_network(const std::string& text) {
 
 void complete(Options& options) {
   if (options.model.empty())
-    options.model = ask("--model",
-                        fmt::format("Which model? A profile or model file, or one of {}:",
-                                    fmt::join(bundled_names(Bundled::model), ", ")),
-                        [](const std::string& answer) { (void)is_profile(load_model(answer)); });
+    options.model = prompt("--model",
+                           fmt::format("Which model? A profile or model file, or one of {}:",
+                                       fmt::join(bundled_names(Bundled::model), ", ")),
+                           [](const std::string& answer) { (void)is_profile(load_model(answer)); });
   if (options.device.empty() && !is_profile(load_model(options.model)))
-    options.device = ask(
+    options.device = prompt(
         "--device", fmt::format("On which GPU? One of {}:", fmt::join(planner::names(core::devices()), ", ")),
         [](const std::string& answer) { (void)device_of(answer); });
   if (options.network.empty())
     options.network =
-        ask("--network",
-            "Which network? A rate such as 25gbit, a network file, or a name that 'fusewise show "
-            "networks' lists:",
-            check_network);
+        prompt("--network",
+               "Which network? A rate such as 25gbit, a network file, or a name that 'fusewise show "
+               "networks' lists:",
+               check_network);
   check_network(options.network);
   options.network = network_name(options.network);
   if (options.workers.empty())
-    options.workers = read_workers(ask("--workers", "How many workers? Such as 4,8,16:",
-                                       [](const std::string& answer) { (void)read_workers(answer); }));
+    options.workers = read_workers(prompt("--workers", "How many workers? Such as 4,8,16:",
+                                          [](const std::string& answer) { (void)read_workers(answer); }));
   const std::int64_t node = workers_of_node(options.network);
   if (node > 0 && options.between.empty() && *std::ranges::max_element(options.workers) > node)
-    options.between = ask(
+    options.between = prompt(
         "--between", fmt::format("Which network joins machines of {} workers? A rate such as 400gbit:", node),
         [](const std::string& answer) { (void)read_rate("--between", answer); });
 }
@@ -208,8 +208,8 @@ void check_output(const Options& options) {
 }
 
 void init(Options options) {
-  const bool asks = options.model.empty() || options.network.empty() || options.workers.empty();
-  if (asks) check_output(options);  // before anybody answers
+  const bool is_interactive = options.model.empty() || options.network.empty() || options.workers.empty();
+  if (is_interactive) check_output(options);  // before anybody answers
   complete(options);
   const core::Profile profile = profile_of(options);
   ordered_json scenario = {{"format", "fusewise.scenario"},

@@ -32,11 +32,9 @@ constexpr const char* kStart =
 /// A new command needs a row.
 constexpr cli::DocumentationPage kPages[] = {
     {"",
-     "docs/index.md, docs/commands.md, docs/tutorial.md, docs/faq.md, "
-     "docs/glossary.md, docs/errors.md, docs/accuracy.md, "
-     "docs/performance.md, docs/method.md, docs/architecture.md\n"
-     "(docs is a folder of the source tree, and of share/fusewise of "
-     "an installation)"},
+     "docs/index.md, docs/commands.md, docs/tutorial.md, docs/faq.md, docs/glossary.md, docs/errors.md, "
+     "docs/accuracy.md, docs/performance.md, docs/method.md, docs/architecture.md\n"
+     "(docs is a folder of the source tree, and of share/fusewise of an installation)"},
     {"simulate", "docs/simulating.md, docs/schedules.md, docs/clusters.md, docs/sharded.md"},
     {"sweep", "docs/sweeps.md"},
     {"plan", "docs/planning.md, docs/frameworks.md, docs/sharded.md"},

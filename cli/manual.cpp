@@ -41,7 +41,7 @@ std::string options_page(const CommandText& command) {
 std::string page(const CommandText& command, const std::string& name, const std::string& version) {
   const std::string first_line = command.help.substr(0, command.help.find('\n'));
   std::string usage = name;
-  std::replace(usage.begin(), usage.end(), '-', ' ');
+  std::ranges::replace(usage, '-', ' ');
   for (const OptionText& option : command.options)
     if (option.is_positional) usage += " " + option.names;
   usage += command.commands.empty() ? " [OPTIONS]" : " COMMAND [OPTIONS]";
@@ -57,8 +57,7 @@ std::string page(const CommandText& command, const std::string& name, const std:
   if (!command.footer.empty()) out += ".SH EXAMPLES\n.nf\n" + troff(command.footer) + "\n.fi\n";
   out +=
       ".SH EXIT STATUS\n0: done; 1: the environment failed; 2: wrong usage or input; 3: a validation is "
-      "outside its "
-      "tolerance.\n";
+      "outside its tolerance.\n";
   if (name == "fusewise")
     return out + ".SH SEE ALSO\nOne page for each command, such as\n.BR fusewise\\-plan (1).\n";
   return out + ".SH SEE ALSO\n.BR fusewise (1)\n";
@@ -92,7 +91,7 @@ std::string bash(const CommandText& program) {
     for (const std::string& name : long_names(each)) words.push_back(name);
     for (const CommandText& below : each.commands)
       for (const std::string& name : long_names(below))
-        if (std::find(words.begin(), words.end(), name) == words.end()) words.push_back(name);
+        if (std::ranges::find(words, name) == words.end()) words.push_back(name);
     cases += fmt::format("    {}) words=\"{}\" ;;\n", each.name, fmt::join(words, " "));
   }
   return fmt::format(
@@ -101,8 +100,7 @@ std::string bash(const CommandText& program) {
       "  local word=${{COMP_WORDS[COMP_CWORD]}} words=\"{}\"\n"
       "  ((COMP_CWORD == 1)) || case ${{COMP_WORDS[1]}} in\n{}    *) words=\"\" ;;\n  esac\n"
       "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\"; [[ $word == -* ]] || ((COMP_CWORD == "
-      "1)) || "
-      "compgen -f -- \"$word\")\n"
+      "1)) || compgen -f -- \"$word\")\n"
       "}}\n"
       "complete -o filenames -F _fusewise fusewise\n",
       fmt::join(names(program.commands), " "), cases);
@@ -151,7 +149,7 @@ std::string zsh(const CommandText& program) {
   }
   const auto has_commands = [](const CommandText& each) { return !each.commands.empty(); };
   std::vector<CommandText> parents;
-  std::copy_if(program.commands.begin(), program.commands.end(), std::back_inserter(parents), has_commands);
+  std::ranges::copy_if(program.commands, std::back_inserter(parents), has_commands);
   return fmt::format(
       "#compdef fusewise\n# zsh completion for fusewise; made from its command line.\n"
       "_fusewise() {{\n  local -a commands=(\n{}  )\n"

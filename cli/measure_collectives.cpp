@@ -79,12 +79,12 @@ measure::RunOptions wanted_of(const Options& options) {
   return out;
 }
 
-std::string description(const measure::RunOptions& wanted, bool drains, const RankContext& context,
+std::string description(const measure::RunOptions& run_options, bool drains, const RankContext& context,
                         const std::vector<measure::Samples>& samples) {
-  std::string out =
-      fmt::format("{} processes, {}; {}; medians of {} {} repetitions after {}, checked", context.ranks,
-                  context.where, context.transport, wanted.repetitions,
-                  wanted.timing == measure::Timing::isolated ? "isolated" : "back-to-back", wanted.warm_up);
+  std::string out = fmt::format("{} processes, {}; {}; medians of {} {} repetitions after {}, checked",
+                                context.ranks, context.where, context.transport, run_options.repetitions,
+                                run_options.timing == measure::Timing::isolated ? "isolated" : "back-to-back",
+                                run_options.warm_up);
   if (context.burst_bytes > 0)
     out += drains ? "; link buffers drained before each"
                   : fmt::format("; after a pause, a burst of up to {} passes faster than the rate",
@@ -94,15 +94,15 @@ std::string description(const measure::RunOptions& wanted, bool drains, const Ra
   return out;
 }
 
-void report(const Options& options, std::string_view backend, const measure::RunOptions& wanted,
+void report(const Options& options, std::string_view backend, const measure::RunOptions& run_options,
             const RankContext& context, const std::vector<measure::Samples>& samples) {
-  const std::string how = description(wanted, options.drain, context, samples);
+  const std::string how = description(run_options, options.drain, context, samples);
   const measure::NetworkInfo about = {.name = options.name.empty() ? std::string(backend) : options.name,
                                       .source = "fusewise measure: " + how,
                                       .line_rate_gbps = context.bits_per_second
                                                             ? std::optional(*context.bits_per_second / 1e9)
                                                             : std::nullopt};
-  const bool has_network = measure::makes_network(wanted);  // a broadcast has a table but no curve
+  const bool has_network = measure::makes_network(run_options);  // a broadcast has a table but no curve
   const std::string network =
       has_network ? core::network_text(measure::network(samples, about)) : std::string();
   std::vector<core::FileText> files;
@@ -115,24 +115,24 @@ void report(const Options& options, std::string_view backend, const measure::Run
 
 void measure_command(const Options& options, const RankOptions& ranks) {
   const std::string_view backend = collective_backend(ranks.backend).name;
-  const measure::RunOptions asked = wanted_of(options);
+  const measure::RunOptions requested = wanted_of(options);
   std::vector<measure::Samples> samples;
-  StepLine line(asked.collectives.size() * asked.sizes.size());
+  StepLine line(requested.collectives.size() * requested.sizes.size());
   on_ranks(
       ranks,
       {.work =
            [&](transport::Tcp& control, measure::Engine& engine, const RankContext& context) {
-             measure::RunOptions wanted = asked;
-             wanted.drain_bytes = context.burst_bytes;
-             const bool tells = control.rank() == 0;
-             samples =
-                 measure::run(control, engine, wanted, [&](measure::Collective kind, std::int64_t bytes) {
-                   if (tells)
+             measure::RunOptions run_options = requested;
+             run_options.drain_bytes = context.burst_bytes;
+             const bool is_first = control.rank() == 0;
+             samples = measure::run(
+                 control, engine, run_options, [&](measure::Collective kind, std::int64_t bytes) {
+                   if (is_first)
                      line.next(fmt::format("{} of {}", measure::entry(kind).name, core::bytes_text(bytes)));
                  });
-             if (tells) line.end();
+             if (is_first) line.end();
            },
-       .report = [&](const RankContext& context) { report(options, backend, asked, context, samples); }});
+       .report = [&](const RankContext& context) { report(options, backend, requested, context, samples); }});
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ const profiler::CompressorBackend& backend_of(const MeasureOptions& common) {
 
 template <typename Number>
 std::vector<Number> sorted_without_duplicates(std::vector<Number> numbers) {
-  std::sort(numbers.begin(), numbers.end());
+  std::ranges::sort(numbers);
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
 }
@@ -66,13 +66,14 @@ std::string command_of(const Options& options, const MeasureOptions& common) {
 
 void run(const Options& options, const MeasureOptions& common) {
   const profiler::CompressorBackend& backend = backend_of(common);
-  const profiler::CompressorOptions asked = options_of(options, common, backend);
+  const profiler::CompressorOptions compressor_options = options_of(options, common, backend);
   StepLine line;
-  const core::CompressorCosts costs = profiler::measure_compressors(
-      backend, asked, command_of(options, common), [&](std::size_t total, const std::string& what) {
-        if (!shows_progress()) return print_progress("measuring " + what);
-        line.next(total, what);
-      });
+  const core::CompressorCosts costs =
+      profiler::measure_compressors(backend, compressor_options, command_of(options, common),
+                                    [&](std::size_t total, const std::string& what) {
+                                      if (!shows_progress()) return print_progress("measuring " + what);
+                                      line.next(total, what);
+                                    });
   line.end();
   write_or_print(common.output, compressor_costs_text(costs), summary(costs), common.json);
 }

@@ -84,9 +84,10 @@ std::string summary_text(const std::vector<profiler::OverlapSamples>& ranks, con
       "{} processes, {}; {}; rank 0: an iteration {:.1f} us alone, {:.1f} us while all_reduces of {} run "
       "(median of {}); an all_reduce {:.1f} us alone, {:.1f} us during iterations; slow-downs of the ranks "
       "{} (compute) and {} (communication)",
-      context.ranks, context.where, context.transport, us(first.compute_alone), us(first.compute_beside),
-      core::bytes_text(bytes), first.compute_beside.size(), us(first.communication_alone),
-      us(first.communication_beside), spread_over_ranks(ranks, &profiler::OverlapSamples::compute_slowdown),
+      context.ranks, context.where, context.transport, us(first.compute_alone), us(first.compute_overlapped),
+      core::bytes_text(bytes), first.compute_overlapped.size(), us(first.communication_alone),
+      us(first.communication_overlapped),
+      spread_over_ranks(ranks, &profiler::OverlapSamples::compute_slowdown),
       spread_over_ranks(ranks, &profiler::OverlapSamples::communication_slowdown));
   if (is_noisy(ranks)) out += "; machine: noisy (something ran faster during the other than alone)";
   return out;

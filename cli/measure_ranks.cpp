@@ -194,18 +194,18 @@ const measure::CollectiveBackend& collective_backend(const std::string& name) {
 }
 
 void on_ranks(const RankOptions& options, const RankJob& job) {
-  RankOptions asked = options;
-  if (asked.has_netlab && asked.netlab.empty()) asked.netlab = "default";
-  RankSetup setup = setup_of(asked);
+  RankOptions resolved = options;
+  if (resolved.has_netlab && resolved.netlab.empty()) resolved.netlab = "default";
+  RankSetup setup = setup_of(resolved);
   if (const std::optional<Membership> membership = given_membership())
-    return run_given(asked, std::move(setup), job, *membership);
-  if (!asked.netlab.empty() && (!asked.rate.empty() || asked.paced))
+    return run_given(resolved, std::move(setup), job, *membership);
+  if (!resolved.netlab.empty() && (!resolved.rate.empty() || resolved.paced))
     throw InputError(
         "--netlab: expected no --rate, --delay or --paced with it, as the netlab has its own, got one");
-  if (asked.workers == 0 && asked.netlab.empty())
+  if (resolved.workers == 0 && resolved.netlab.empty())
     throw InputError(
         "--workers: expected it, or a --netlab, or a start by mpirun, srun or torchrun, got neither");
-  run_here(asked, std::move(setup), job);
+  run_here(resolved, std::move(setup), job);
 }
 
 void add_rank_options(const Command& command, const std::shared_ptr<RankOptions>& options) {

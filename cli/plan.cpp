@@ -104,7 +104,7 @@ planner::ConsiderOptions considered(const Options& options, const scenarios::Sce
   planner::ConsiderOptions out;
   out.offered = compressors_of(scenario);
   if (!options.densities.empty()) out.densities = options.densities;
-  std::sort(out.densities.begin(), out.densities.end());
+  std::ranges::sort(out.densities);
   out.densities.erase(std::unique(out.densities.begin(), out.densities.end()), out.densities.end());
   const std::vector<std::string> known = planner::considered_names(out.offered);
   for (const std::string& text : options.extra_iterations)
@@ -116,11 +116,11 @@ planner::ConsiderOptions considered(const Options& options, const scenarios::Sce
 void consider(const Options& options, const scenarios::Scenario& scenario,
               const planner::Schedule& schedule) {
   const std::int64_t workers = chosen_workers(options, scenario);
-  planner::ConsiderOptions asked = considered(options, scenario);
+  planner::ConsiderOptions consider_options = considered(options, scenario);
   StepLine line;
   line.count_seconds();
-  asked.progress = [&](std::size_t total, const std::string& what) { line.next(total, what); };
-  const scenarios::Considered found = scenarios::consider(scenario, workers, schedule, asked);
+  consider_options.progress = [&](std::size_t total, const std::string& what) { line.next(total, what); };
+  const scenarios::Considered found = scenarios::consider(scenario, workers, schedule, consider_options);
   line.end();
   const planner::Consideration& all = found.consideration;
   const std::string text = options.json ? planner::consideration_json(all) : planner::consideration_text(all);

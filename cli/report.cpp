@@ -183,14 +183,12 @@ void add_report(const Command& program) {
       "Example: fusewise report resnet50-v100 -o report.html\n"
       "         fusewise report trace.json --plan job.plan.json");
   command
-      .add_option(
-          "FILE", options->input,
-          "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; "
-          "results of simulate --json, compare --json, fit --json, plan --memory-front --json or of a "
-          "suite (fusewise.accuracy); what validate --json prints of live runs; the rows of a sweep, CSV or "
-          "JSON lines; or a trace of the PyTorch "
-          "profiler, or a folder with those of all "
-          "ranks, beside its prediction")
+      .add_option("FILE", options->input,
+                  "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; "
+                  "results of simulate --json, compare --json, fit --json, plan --memory-front --json or of "
+                  "a suite (fusewise.accuracy); what validate --json prints of live runs; the rows of a "
+                  "sweep, CSV or JSON lines; or a trace of the PyTorch profiler, or a folder with those of "
+                  "all ranks, beside its prediction")
       .required();
   command.add_output("-o,--output", options->output, "the HTML file").show_default();
   const Option schedule = add_plan_options(

@@ -18,9 +18,9 @@ namespace cli {
 namespace {
 
 /// The prefix "fusewise." of a name may be left out.
-void show_schema(const std::string& asked) {
+void show_schema(const std::string& requested) {
   constexpr std::string_view kPrefix = "fusewise.";
-  const std::string name = asked.starts_with(kPrefix) ? asked.substr(kPrefix.size()) : asked;
+  const std::string name = requested.starts_with(kPrefix) ? requested.substr(kPrefix.size()) : requested;
   print(schema_text(known_name("NAME", name, planner::names(schemas()))));
 }
 

@@ -1,4 +1,4 @@
-#include "cli/schema_names.hpp"
+#include "cli/schema_text.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -46,7 +46,7 @@ Names quantity_keys() {
   Names out;
   for (const validate::Quantity& quantity : validate::quantities())
     for (const std::string_view key : quantity.keys)
-      if (std::find(out.begin(), out.end(), key) == out.end()) out.push_back(key);
+      if (std::ranges::find(out, key) == out.end()) out.push_back(key);
   return out;
 }
 

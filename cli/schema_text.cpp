@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/schema_names.hpp"
 #include "cli/schemas.hpp"
 #include "core/json_text.hpp"
 
@@ -29,7 +28,7 @@ std::string referred(const std::string& reference) {
 ordered_json enumeration(const std::string& table, const ordered_json& except) {
   ordered_json out = ordered_json::array();
   for (const std::string_view name : schema_names(table))
-    if (std::find(except.begin(), except.end(), name) == except.end()) out.push_back(name);
+    if (std::ranges::find(except, name) == except.end()) out.push_back(name);
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cli {
 
@@ -17,5 +18,8 @@ namespace cli {
 /// - an object with "type" and "properties" takes no other keys, unless it has "additionalProperties" or
 /// "oneOf".
 std::string schema_text(std::string_view format);
+
+/// The names or keys of a table of the program; std::invalid_argument where there is no such table.
+std::vector<std::string_view> schema_names(std::string_view table);
 
 }  // namespace cli

@@ -118,7 +118,7 @@ template <typename Value, typename Of>
 std::vector<Value> distinct(const core::Network& network, Of of) {
   std::vector<Value> out;
   for (const core::Measured& measured : network.measured)
-    if (std::find(out.begin(), out.end(), of(measured)) == out.end()) out.push_back(of(measured));
+    if (std::ranges::find(out, of(measured)) == out.end()) out.push_back(of(measured));
   return out;
 }
 
@@ -417,11 +417,9 @@ void add_show(const Command& program) {
   command
       .add_option(
           "FILE", *path,
-          "a profile, network, compressors, model, plan, stage plans, memory front, live validation "
-          "or scenario "
-          "file; "
-          "the name of a bundled one, of a schedule or of a device; or "
-          "'scenarios', 'models', 'profiles', 'networks', 'schedules' or 'devices' for a list of those")
+          "a profile, network, compressors, model, plan, stage plans, memory front, live validation or "
+          "scenario file; the name of a bundled one, of a schedule or of a device; or 'scenarios', 'models', "
+          "'profiles', 'networks', 'schedules' or 'devices' for a list of those")
       .required();
   command.add_flag("--json", *json, "print JSON: the list, or the file itself after it has been checked");
   command.on_run([path, json] { show(*path, *json); });

@@ -119,11 +119,11 @@ void add_simulate(const Command& program) {
       .expected(1, kMaxShown)
       .check(range<std::int64_t>(0, 999'999));
   command
-      .add_option("--what-if", options->what_if,
-                  "how long the same groups would take with these changes, separated by commas: network=2 "
-                  "(twice as fast), bandwidth=2, startup=2, compute=2, no-launch-gaps (as with CUDA graphs), "
-                  "no-stragglers, no-jitter, no-failures, "
-                  "layer=NAME (takes no time); repeatable for another question")
+      .add_option(
+          "--what-if", options->what_if,
+          "how long the same groups would take with these changes, separated by commas: network=2 (twice as "
+          "fast), bandwidth=2, startup=2, compute=2, no-launch-gaps (as with CUDA graphs), no-stragglers, "
+          "no-jitter, no-failures, layer=NAME (takes no time); repeatable for another question")
       .repeatable()
       .excludes(csv);
   command

@@ -38,7 +38,7 @@ void reproduce_papers(const Options& options) {
   std::error_code error;
   if (std::filesystem::is_directory(options.what, error)) files = validate::paper_files(options.what);
   std::vector<validate::Paper> papers;
-  std::transform(files.begin(), files.end(), std::back_inserter(papers), validate::load_paper);
+  std::ranges::transform(files, std::back_inserter(papers), validate::load_paper);
   StepLine line;
   line.count_seconds();
   for (const validate::Paper& paper : papers) line.add(paper.figures.size());
@@ -93,10 +93,9 @@ void add_validate(const Command& program) {
   const Command command =
       program.add_command("validate", "Compare predictions with published results or live runs");
   command.footer(
-      "Examples: fusewise validate validate/papers\n          fusewise validate googlenet-k80 "
-      "--workers 4 --rate 1gbit --schedule wfbp\n          fusewise validate validate/suites/short.json -o "
-      "accuracy.md\nExit code 3: a result is outside its "
-      "tolerance.");
+      "Examples: fusewise validate validate/papers\n          fusewise validate googlenet-k80 --workers 4 "
+      "--rate 1gbit --schedule wfbp\n          fusewise validate validate/suites/short.json -o "
+      "accuracy.md\nExit code 3: a result is outside its tolerance.");
   command
       .add_option("FILE", options->what,
                   "a plan, a scenario or a suite to run live, a fusewise.paper file, or a folder of these")

@@ -316,6 +316,39 @@ void run_live(const Options& given_options, const Field& file, bool json, const 
   if (!faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(faults, "; ")));
 }
 
+void add_layer_options(const Command& group, Options& options) {
+  const Option profile = group.add_option("--profile", options.profile,
+                                          "profile of a plan; workers wait for the times of its layers");
+  const Option layers =
+      group
+          .add_option(
+              "--layers", options.layers,
+              "compute the layers of this model on the CPU (with nccl: on the GPU) instead of waiting")
+          .excludes(profile);
+  group.add_option("--batch", options.batch, "with --layers: samples per worker")
+      .check(range<std::int64_t>(1, 1'000'000))
+      .show_default();
+  group
+      .add_option("--computing", options.computing,
+                  "number of workers that compute; the others wait for the same time (default: all)")
+      .needs(layers)
+      .check(range(1U, netlab::kMaxWorkers));
+}
+
+void add_network_options(const Command& group, Options& options) {
+  group.add_option("--rate", options.rate,
+                   "limit each worker to this rate, such as 1gbit: in network namespaces if possible, "
+                   "otherwise by pacing");
+  group.add_option(
+      "--between-rate", options.between_rate,
+      "with --rate: the workers of a node share a link of this rate to the other nodes; needs network "
+      "namespaces");
+  group.add_option("--delay", options.delay,
+                   "delay each packet by this time, such as 100us; needs network namespaces");
+  group.add_option("--netlab", options.netlab, "run in the existing netlab of this name");
+  group.add_flag("--paced", options.paced, "with --rate: always limit the rate by pacing on loopback");
+}
+
 }  // namespace
 
 std::string prediction_of(const std::string& prediction, const std::string& output) {
@@ -352,22 +385,7 @@ LiveCommand add_live_options(const Command& command) {
       .add_option("--schedule", options->schedules,
                   "run only this schedule of a scenario (repeatable; default: all)")
       .repeatable();
-  const Option profile = group.add_option("--profile", options->profile,
-                                          "profile of a plan; workers wait for the times of its layers");
-  const Option layers =
-      group
-          .add_option(
-              "--layers", options->layers,
-              "compute the layers of this model on the CPU (with nccl: on the GPU) instead of waiting")
-          .excludes(profile);
-  group.add_option("--batch", options->batch, "with --layers: samples per worker")
-      .check(range<std::int64_t>(1, 1'000'000))
-      .show_default();
-  group
-      .add_option("--computing", options->computing,
-                  "number of workers that compute; the others wait for the same time (default: all)")
-      .needs(layers)
-      .check(range(1U, netlab::kMaxWorkers));
+  add_layer_options(group, *options);
   group
       .add_option("--workers-per-node", options->workers_per_node,
                   "workers per node for two_level, hitopk and compression between nodes")
@@ -376,17 +394,7 @@ LiveCommand add_live_options(const Command& command) {
   group.add_flag(
       "--error-feedback", options->error_feedback,
       "add what a compressor leaves out to the gradient of the next iteration (efsignsgd: always)");
-  group.add_option("--rate", options->rate,
-                   "limit each worker to this rate, such as 1gbit: in network namespaces if possible, "
-                   "otherwise by pacing");
-  group.add_option(
-      "--between-rate", options->between_rate,
-      "with --rate: the workers of a node share a link of this rate to the other nodes; needs network "
-      "namespaces");
-  group.add_option("--delay", options->delay,
-                   "delay each packet by this time, such as 100us; needs network namespaces");
-  group.add_option("--netlab", options->netlab, "run in the existing netlab of this name");
-  group.add_flag("--paced", options->paced, "with --rate: always limit the rate by pacing on loopback");
+  add_network_options(group, *options);
   group.add_option("--iterations", options->iterations, "recorded iterations")
       .check(range(1U, 1'000'000U))
       .show_default();

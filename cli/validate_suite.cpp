@@ -62,7 +62,7 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
                                    .paced = shared.paced,
                                    .fusewise = std::filesystem::read_symlink("/proc/self/exe"),
                                    .predictions = prediction_of(shared.prediction, output)};
-  run_options.tell = print_progress;
+  run_options.on_line = print_progress;
   StepLine line(suite::runs_of(suite_file, run_options));
   run_options.next = [&](const std::string& what) { line.next(what); };
   const suite::Measured measured = suite::run(suite_file, run_options);

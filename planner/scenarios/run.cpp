@@ -171,7 +171,7 @@ double work_of(const planner::ParallelRun& run) {
 
 Entry entry_of_stages(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
                       const RunOptions& options, std::size_t entries, Warnings& warnings,
-                      const std::function<void(std::int64_t, std::int64_t)>& tell) {
+                      const std::function<void(std::int64_t, std::int64_t)>& report_progress) {
   planner::ParallelRun run = run_divided(scenario, workers, schedule);
   warnings.add(run.warnings);
   Entry out = entry_of(schedule, run.metrics);
@@ -183,7 +183,7 @@ Entry entry_of_stages(const Scenario& scenario, std::int64_t workers, const Sche
         options.samples ? *options.samples : samples_for(workers, schedule, work_of(run), entries, warnings);
     if (samples > 0)
       out.interval =
-          interval_divided(scenario, schedule, run, samples, [&](std::int64_t done) { tell(done, samples); });
+          interval_divided(scenario, schedule, run, samples, [&](std::int64_t done) { report_progress(done, samples); });
   }
   out.stages = std::move(run.stages);
   for (const planner::StageMetrics& stage : out.stages) {
@@ -251,7 +251,7 @@ Results run(const Scenario& scenario, const RunOptions& options) {
       supported(scenario, workers, schedule, [&] {
         if (scenario.parallel) {
           results.entries.push_back(
-              entry_of_stages(scenario, workers, schedule, options, total, warnings, tell));
+              entry_of_stages(scenario, workers, schedule, options, total, warnings, report_progress));
           return;
         }
         const Setting& setting = settings.of(schedule);

@@ -42,7 +42,7 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
     if (at->is_directory(error)) out.push_back(at->path());
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 
@@ -50,7 +50,7 @@ class Folders {
  public:
   void add(const fs::path& folder) {
     std::error_code error;
-    if (fs::is_directory(folder, error) && std::find(found_.begin(), found_.end(), folder) == found_.end())
+    if (fs::is_directory(folder, error) && std::ranges::find(found_, folder.string()) == found_.end())
       found_.push_back(folder.string());
   }
   /// Adds a folder from which Python imports.

@@ -7,9 +7,8 @@ namespace fit {
 
 std::vector<Residual> Accuracy::worst(std::size_t count) const {
   std::vector<Residual> out = residuals;
-  std::stable_sort(out.begin(), out.end(), [](const Residual& a, const Residual& b) {
-    return std::abs(a.error()) > std::abs(b.error());
-  });
+  std::ranges::stable_sort(
+      out, [](const Residual& a, const Residual& b) { return std::abs(a.error()) > std::abs(b.error()); });
   out.resize(std::min(count, out.size()));
   return out;
 }

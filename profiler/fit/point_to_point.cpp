@@ -53,7 +53,7 @@ std::vector<Row> rows_of(const std::vector<traces::Series>& all, std::string_vie
       rows.push_back(
           {.bytes = bytes, .startups = paid.startups, .sent = paid.sent_per_byte * bytes, .us = us});
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.bytes < b.bytes; });
+  std::ranges::stable_sort(rows, {}, &Row::bytes);
   return rows;
 }
 
@@ -121,7 +121,7 @@ Spread spread_of(std::vector<double> ratios) {
     out.mean_relative_error += error / static_cast<double>(ratios.size());
     out.max_relative_error = std::max(out.max_relative_error, error);
   }
-  std::sort(ratios.begin(), ratios.end());
+  std::ranges::sort(ratios);
   constexpr double kLow = 0.05;
   constexpr double kHigh = 0.95;
   const auto at = [&](double quantile) {

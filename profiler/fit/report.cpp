@@ -22,7 +22,7 @@ namespace {
 std::string algorithm_of(const traces::Series& series, const Options& options) {
   if (!options.algorithm.empty() || !series.algorithm) return options.algorithm;
   const auto known = link_algorithms();
-  return std::find(known.begin(), known.end(), *series.algorithm) == known.end() ? "" : *series.algorithm;
+  return std::ranges::find(known, *series.algorithm) == known.end() ? "" : *series.algorithm;
 }
 
 using Alike = std::vector<traces::Series>;
@@ -32,7 +32,7 @@ std::vector<Alike> alike_series(const std::vector<traces::Series>& all) {
   std::vector<Alike> alike;
   for (const traces::Series& series : all) {
     if (series.workers <= 1) continue;
-    const auto group = std::find_if(alike.begin(), alike.end(), [&](const auto& each) {
+    const auto group = std::ranges::find_if(alike, [&](const auto& each) {
       return each.front().collective == series.collective && each.front().algorithm == series.algorithm;
     });
     if (group == alike.end())
@@ -70,7 +70,7 @@ std::vector<double> sizes_to_show(const LinkFit& link) {
 bool is_trusted(const LinkFit& link, const planner::Extrapolation& scaled, bool is_stated) {
   constexpr double kClose = 0.05;
   const bool tells_algorithm = is_stated || link.workers.size() > 2;
-  const bool physical = std::all_of(link.ranges.begin(), link.ranges.end(), [&](const Range& range) {
+  const bool physical = std::ranges::all_of(link.ranges, [&](const Range& range) {
     return range.link.alpha_us >= 0 && (tells_algorithm || range.algorithm == "ring");
   });
   if (!physical || !link.left_out) return false;
@@ -191,10 +191,10 @@ Prediction predict(Predictor& predictor, const LinkFit& link, std::int64_t worke
 
 /// Sorted, without the measured numbers of workers.
 std::vector<std::int64_t> not_measured(std::vector<std::int64_t> wanted, const LinkFit& link) {
-  std::sort(wanted.begin(), wanted.end());
+  std::ranges::sort(wanted);
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   std::erase_if(wanted, [&](std::int64_t workers) {
-    return std::find(link.workers.begin(), link.workers.end(), workers) != link.workers.end();
+    return std::ranges::find(link.workers, workers) != link.workers.end();
   });
   return wanted;
 }

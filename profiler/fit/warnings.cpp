@@ -64,8 +64,7 @@ void add_left_out(std::vector<std::string>& out, const LinkFit& link) {
   if (link.left_out && link.left_out->mean_relative_error > kOff)
     out.push_back(
         fmt::format("{}: numbers of workers predicted from the others are off by {:.0f} % in the mean: no "
-                    "algorithm known "
-                    "here describes all of them",
+                    "algorithm known here describes all of them",
                     core::name(link.collective), 100 * link.left_out->mean_relative_error));
 }
 

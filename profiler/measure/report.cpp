@@ -38,8 +38,7 @@ std::vector<Curve> curves(const std::vector<Samples>& samples) {
 }
 
 std::optional<core::LineFit> line(const Points& points) {
-  const bool has_times =
-      std::all_of(points.begin(), points.end(), [](const auto& p) { return p.second > 0; });
+  const bool has_times = std::ranges::all_of(points, [](const auto& p) { return p.second > 0; });
   return points.size() >= 2 && has_times ? std::optional(core::fit_line(points)) : std::nullopt;
 }
 

@@ -40,11 +40,6 @@ std::string clock_name() {
   return id;
 }
 
-bool share_clock(Transport& control) {
-  const std::vector<std::string> all = exchange_texts(control, kControlTag, clock_name());
-  return !all[0].empty() && std::ranges::count(all, all[0]) == std::ssize(all);
-}
-
 /// Returns the stretches of all ranks on rank 0; nothing on other ranks.
 std::vector<std::vector<Stretch>> gathered(Transport& control, const std::vector<Stretch>& own) {
   if (control.rank() != 0) {
@@ -82,7 +77,7 @@ class Measurement {
         engine_(engine),
         wanted_(wanted),
         data_(control.size()),
-        one_clock_(share_clock(control)) {}
+        one_clock_(share_clock(control, kControlTag)) {}
 
   Samples measure(Collective kind, std::int64_t bytes) {
     given_.resize(static_cast<std::size_t>(bytes) / sizeof(float));
@@ -169,6 +164,11 @@ class Measurement {
 };
 
 }  // namespace
+
+bool share_clock(Transport& transport, std::uint32_t tag) {
+  const std::vector<std::string> all = exchange_texts(transport, tag, clock_name());
+  return !all[0].empty() && std::ranges::count(all, all[0]) == std::ssize(all);
+}
 
 std::vector<Samples> run(Transport& control, Engine& engine, const RunOptions& wanted,
                          const std::function<void(Collective, std::int64_t)>& progress) {

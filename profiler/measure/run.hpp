@@ -47,4 +47,8 @@ struct Samples {
 std::vector<Samples> run(transport::Transport& control, Engine& engine, const RunOptions& wanted,
                          const std::function<void(Collective, std::int64_t bytes)>& progress = {});
 
+/// Whether all ranks are on one host, whose processes share a steady clock. All ranks call it and get the
+/// same result.
+bool share_clock(transport::Transport& transport, std::uint32_t tag);
+
 }  // namespace measure

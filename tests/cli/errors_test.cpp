@@ -82,8 +82,7 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
       {R"("workers": 4, "schedules": [{"fusion": {"kind": "optimal", "choices": {"all_reduce": [)" +
            algorithms + R"(], "compression": ["fp16"]}}}]})",
        "s.json: /schedules/0/fusion/choices: expected at most 1000 choices, each all-reduce or none with "
-       "each "
-       "compressor or none, got 1003"},
+       "each compressor or none, got 1003"},
       {R"("workers": 0})", "s.json: /workers: expected an integer from 1 to 1000000, got 0"},
       {R"("workers": [4, 0]})", "s.json: /workers/1: expected an integer from 1 to 1000000, got 0"},
       {R"("workers": 4, "device": "a100"})",
@@ -100,10 +99,8 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
       {R"("workers": 4, "scedules": []})",
        "s.json: /scedules: expected a key among format, version, name, profile, network, workers, schedules, "
        "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
-       "topology, channels, input, update, job, "
-       "sweep, between, data_types, memory, parallel, recompute, worker_spread, got "
-       "'scedules', did "
-       "you mean 'schedules'?"},
+       "topology, channels, input, update, job, sweep, between, data_types, memory, parallel, recompute, "
+       "worker_spread, got 'scedules', did you mean 'schedules'?"},
       {R"("workers": 4, "schedules": ["wfpb"]})", "s.json: /schedules/0: expected one of " +
                                                       support::listed(planner::presets()) +
                                                       R"(, got "wfpb", did you mean 'wfbp'?)"},
@@ -127,8 +124,7 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
       {R"("iterations": 1})", "s.json: /workers: expected a value, got nothing"},
       {R"("workers": 4, "schedules": [{"fusion": {"kind": "plan", "file": "none.json"}}]})",
        "s.json: /schedules/0/fusion/file: expected the path of a file that can be read, got \"none.json\": "
-       "No such "
-       "file or directory"},
+       "No such file or directory"},
   };
   for (const Example& example : examples) {
     CAPTURE(example.rest);

@@ -150,10 +150,8 @@ TEST_CASE("start: every list of bundled data names its files, and every one of t
 
 TEST_CASE("start: a name that is nearly right is suggested, and a missing file is still a missing file") {
   CHECK(run_program({"simulate", "googlenet-k8"}).err ==
-        "googlenet-k8: expected a file, or a scenario that 'fusewise show scenarios' lists, got neither, "
-        "did "
-        "you mean "
-        "'googlenet-k80'?\n");
+        "googlenet-k8: expected a file, or a scenario that 'fusewise show scenarios' lists, got neither, did "
+        "you mean 'googlenet-k80'?\n");
   CHECK(run_program({"simulate", "nothing-like-it-at-all"}).err ==
         "nothing-like-it-at-all: expected a file, or a scenario that 'fusewise show scenarios' lists, got "
         "neither\n");
@@ -182,8 +180,7 @@ TEST_CASE("start: a program without its data says so, and what to do") {
     CHECK(core::read_file(errors) ==
           std::string(name) +
               ": the folder with the bundled scenarios, models and profiles was not found; set FUSEWISE_DATA "
-              "to "
-              "the root of the source tree, or to share/fusewise of an installation\n");
+              "to the root of the source tree, or to share/fusewise of an installation\n");
   }
   CHECK(std::system((copy + " show networks >" + errors).c_str()) == 0);
 }

@@ -216,7 +216,7 @@ TEST_CASE("estimate: the profile holds the model's tensors, and no layer that co
     return layer.kind == "input" || layer.kind == "flatten" || layer.kind == "select" ||
            layer.forward_us <= 0;
   };
-  CHECK(std::none_of(profile.layers.begin(), profile.layers.end(), costs_nothing));
+  CHECK(std::ranges::none_of(profile.layers, costs_nothing));
   // and it is a profile: it reads back as it is
   CHECK(read_profile(core::Field::parse(profile_text(profile), "p.json")) == profile);
 }
@@ -226,12 +226,10 @@ TEST_CASE("estimate: says where it comes from, and is scaled to an iteration tha
   const Profile plain = estimate(model, *device("k80"));
   CHECK(plain.device == "NVIDIA Tesla K80 (one of its two GPUs)");
   CHECK(plain.origin.kind == OriginKind::estimated);
-  CHECK(
-      plain.origin.source ==
-      "roofline of each kernel: 70 % of 4.37 TFLOP/s (float32), 80 % of 240 GB/s or 55 % in reductions, 5 us "
-      "a "
-      "launch, batch 64; not scaled to any measurement (estimates of batches of 8 and more were 0.65 to 1.25 "
-      "times the measured time elsewhere)");
+  CHECK(plain.origin.source ==
+        "roofline of each kernel: 70 % of 4.37 TFLOP/s (float32), 80 % of 240 GB/s or 55 % in reductions, 5 "
+        "us a launch, batch 64; not scaled to any measurement (estimates of batches of 8 and more were 0.65 "
+        "to 1.25 times the measured time elsewhere)");
   CHECK(estimate(model, *device("a100"), {.tf32 = true})
             .origin.source.find("60 % of 156 TFLOP/s (TF32 on tensor cores)") != std::string::npos);
   CHECK(estimate(model, *device("v100"), {.tf32 = true}) == estimate(model, *device("v100")));

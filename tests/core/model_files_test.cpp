@@ -21,8 +21,7 @@ std::filesystem::path root() { return support::source_dir(); }
 Model load(const std::string& name) { return read_model(Field::load(root() / "models" / (name + ".json"))); }
 
 const Layer& layer(const Model& model, const std::string& name) {
-  const auto found = std::find_if(model.layers.begin(), model.layers.end(),
-                                  [&](const Layer& each) { return each.name == name; });
+  const auto found = std::ranges::find(model.layers, name, &Layer::name);
   REQUIRE_MESSAGE(found != model.layers.end(), name);
   return *found;
 }
@@ -72,9 +71,8 @@ TEST_CASE("model files: tensors, parameters and operations are the published one
     CAPTURE(expected.model);
     const Model model = load(expected.model);
     CHECK(model.name == expected.model);
-    CHECK(std::count_if(model.layers.begin(), model.layers.end(), [](const Layer& each) {
-            return !each.tensors.empty();
-          }) == expected.layers_with_tensors);
+    CHECK(std::ranges::count_if(model.layers, [](const Layer& each) { return !each.tensors.empty(); }) ==
+          expected.layers_with_tensors);
     CHECK(tensor_count(model) == expected.tensors);
     CHECK(parameter_count(model) == expected.parameters);
     CHECK(forward_flops(model) == doctest::Approx(2e9 * expected.gmacs).epsilon(0.02));

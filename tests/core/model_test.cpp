@@ -263,8 +263,7 @@ TEST_CASE("refused: unknown kinds, keys, names and parameters, with a suggestion
         "m.json: /layers/0/bias: expected a key among name, inputs, repeat, first, kind, got 'bias'");
   CHECK(message(R"({"kind": "linear", "out_feature": 3})") ==
         "m.json: /layers/0/out_feature: expected a key among name, inputs, repeat, first, kind, "
-        "out_features, bias, "
-        "tied_to, got 'out_feature', did you mean 'out_features'?");
+        "out_features, bias, tied_to, got 'out_feature', did you mean 'out_features'?");
   CHECK(message(R"({"name": "bn", "kind": "batch_norm"}, {"kind": "relu", "inputs": ["bm"]})") ==
         "m.json: /layers/1/inputs/0: expected the name of an input or an earlier layer, got \"bm\", did you "
         "mean 'bn'?");
@@ -280,8 +279,7 @@ TEST_CASE("refused: unknown kinds, keys, names and parameters, with a suggestion
         "m.json: /layers/0/block: expected one of conv, got \"cov\", did you mean 'conv'?");
   CHECK(message(R"({"block": "conv", "channel": 4})", kConv) ==
         "m.json: /layers/0/channel: expected a key among channels, kernel, name, inputs, repeat, first, "
-        "block, got "
-        "'channel', did you mean 'channels'?");
+        "block, got 'channel', did you mean 'channels'?");
   CHECK(message(R"({"block": "conv"})", kConv) ==
         "m.json: /layers/0/channels: expected a value, got nothing");
   CHECK(message(R"({"kind": "conv2d", "out_channels": "$n", "kernel": 3})") ==
@@ -300,8 +298,7 @@ TEST_CASE("refused: a wrong value is pointed at where it stands, a wrong shape a
         "m.json: /layers/0/channels: expected an integer from 1 to 1000000000, got \"many\"");
   CHECK(message(R"({"name": "x", "block": "conv", "channels": 4, "kernel": 9})", kConv) ==
         "m.json: /blocks/0/layers/0: expected a window that fits into the padded input, got a kernel of 9 x "
-        "9 on "
-        "8 x 8 in layer 'x.c'");
+        "9 on 8 x 8 in layer 'x.c'");
   CHECK(message(R"({"name": "a", "kind": "conv2d", "out_channels": 4, "kernel": 1},
                    {"name": "s", "kind": "add", "inputs": ["a", "image"]})") ==
         "m.json: /layers/1: expected inputs of one shape, got [4, 8, 8] and [3, 8, 8] in layer 's'");

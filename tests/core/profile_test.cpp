@@ -225,9 +225,7 @@ TEST_CASE("profile: unknown keys are refused, with a suggestion for a near miss"
       "p.json: /layers/0/foward_us: expected a key among name, kind, forward_us, backward_us, tensors, "
       "module, frozen_elements, "
       "forward_spread_us, backward_spread_us, activation_bytes, forward_device_us, backward_device_us, "
-      "forward_host_us, backward_host_us, got "
-      "'foward_us', did you mean "
-      "'forward_us'?");
+      "forward_host_us, backward_host_us, got 'foward_us', did you mean 'forward_us'?");
   check_refused(changed(R"("elements")", R"("bytes": 8, "elements")"),
                 "p.json: /layers/0/tensors/0/bytes: expected a key among name, elements, shape, backward_us, "
                 "got 'bytes'");

@@ -96,7 +96,7 @@ TEST_CASE("measure_profile: medians and spreads of the repetitions after the war
   const auto is_about_the_sum = [](const std::string& warning) {
     return warning == "layers add up to 276.0 us, a whole iteration takes 200.0 us: +38.0 %";
   };
-  CHECK(std::any_of(measured.warnings.begin(), measured.warnings.end(), is_about_the_sum));
+  CHECK(std::ranges::any_of(measured.warnings, is_about_the_sum));
 }
 
 TEST_CASE("measure_profile: what does not fit is refused before anything is allocated, with what would fit") {
@@ -176,9 +176,7 @@ TEST_CASE("measure_profile: medians of two runs are within 10 %, or one says tha
 }
 
 TEST_CASE("backends: each is named once, and one without a device says so") {
-  for (const Backend& one : backends())
-    CHECK(std::count_if(backends().begin(), backends().end(),
-                        [&](const Backend& other) { return other.name == one.name; }) == 1);
+  for (const Backend& one : backends()) CHECK(std::ranges::count(backends(), one.name, &Backend::name) == 1);
   CHECK(cpu().name == "cpu");
   CHECK_THROWS_AS(cpu().check({.dtype = core::Dtype::float16}), core::InputError);
 }

@@ -55,9 +55,9 @@ TEST_CASE("overlap: what an iteration takes beside communication, against alone,
     CHECK(ranks[0].compute_alone.at(0) == 1000);
     CHECK(ranks[1].compute_alone.at(0) == 2000);
     for (const profiler::OverlapSamples& rank : ranks) {
-      CHECK(rank.compute_beside.size() >= 7);
+      CHECK(rank.compute_overlapped.size() >= 7);
       CHECK(rank.communication_alone.size() >= 7);
-      CHECK(!rank.communication_beside.empty());
+      CHECK(!rank.communication_overlapped.empty());
       CHECK(rank.compute_slowdown() == doctest::Approx(0.5));
     }
   }

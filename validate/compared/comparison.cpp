@@ -69,7 +69,7 @@ std::vector<Difference> differences(const Iteration& first, const Iteration& sec
                    .first_us = a == nullptr ? 0 : a->exposed_us - a->waiting_us,
                    .second_us = b == nullptr ? 0 : b->exposed_us - b->waiting_us});
   }
-  std::stable_sort(out.begin(), out.end(), [](const Difference& a, const Difference& b) {
+  std::ranges::stable_sort(out, [](const Difference& a, const Difference& b) {
     return std::abs(a.difference_us()) > std::abs(b.difference_us());
   });
   return out;

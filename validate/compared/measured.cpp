@@ -78,7 +78,7 @@ Window median_step(const ranks::RankTrace& trace) {
     return {.span = {only.device_start_ns, only.device_start_ns + length},
             .text = fmt::format("step {}, the only one", core::printable(only.label))};
   }
-  std::stable_sort(windows.begin(), windows.end(), [](const Window& a, const Window& b) {
+  std::ranges::stable_sort(windows, [](const Window& a, const Window& b) {
     return a.span.second - a.span.first < b.span.second - b.span.first;
   });
   Window& median = windows[(windows.size() - 1) / 2];

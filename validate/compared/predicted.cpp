@@ -24,8 +24,7 @@ struct Transfer {
 
 /// Disjoint and in order.
 std::vector<sim::Span> united(std::vector<sim::Span> spans) {
-  std::sort(spans.begin(), spans.end(),
-            [](const sim::Span& a, const sim::Span& b) { return a.start < b.start; });
+  std::ranges::sort(spans, {}, &sim::Span::start);
   std::vector<sim::Span> out;
   for (const sim::Span& span : spans) {
     if (!out.empty() && span.start <= out.back().end)
@@ -81,8 +80,8 @@ Iteration of_window(const planner::Setting& setting, const planner::Run& run, si
     else if (tasks[i].stream == Lowered::kCompute || tasks[i].stream == Lowered::kInput)
       computing.push_back(part);
   }
-  std::stable_sort(transfers.begin(), transfers.end(),
-                   [](const Transfer& a, const Transfer& b) { return a.ran.start < b.ran.start; });
+  std::ranges::stable_sort(transfers,
+                           [](const Transfer& a, const Transfer& b) { return a.ran.start < b.ran.start; });
   computing = united(std::move(computing));
   Iteration out = {.iteration_us = sim::to_us(to - from),
                    .busy_us = sim::to_us(covered(computing, from, to))};

@@ -35,7 +35,7 @@ using transport::Transport;
 
 struct Needs {
   std::vector<std::string> all_reduces;  ///< without duplicates; the next member likewise
-  std::vector<Asked> compressors;
+  std::vector<RequestedCompressor> compressors;
   bool halves = false;
   bool gathers = false;
   bool levels = false;  ///< whether links of nodes are measured
@@ -110,11 +110,11 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& t
 std::vector<measure::Samples> measured_collectives(Transport& transport, measure::Engine* engine,
                                                    const Needs& needs, const Terms& terms,
                                                    const std::vector<std::int64_t>& sizes,
-                                                   const WorkerGroup::Tell& tell) {
+                                                   const WorkerGroup::OnPhase& on_phase) {
   std::vector<measure::Samples> out;
   const auto measure = [&](const std::string& what, measure::Collective kind, const std::string& all_reduce,
                            const std::vector<std::int64_t>& some) {
-    tell("calibration of " + what);
+    on_phase("calibration of " + what);
     FusionBufferEngine fusion_buffers(transport, all_reduce, terms.workers_per_node);
     measure_sizes(transport, engine == nullptr ? fusion_buffers : *engine, terms, kind, some, out);
   };
@@ -165,7 +165,7 @@ Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all
   const Terms terms = {
       .spec = spec, .workers_per_node = first.workers_per_node, .burst_bytes = worker_group.burst_bytes()};
   const WorkerGroup::Task rank = [&](Transport& transport, measure::Engine* engine,
-                                     const WorkerGroup::Tell& tell) {
+                                     const WorkerGroup::OnPhase& on_phase) {
     Calibration out = {.network = {},
                        .profile = first.profile,
                        .overlap = {},
@@ -175,9 +175,9 @@ Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all
     std::vector<measure::Samples> samples;
     std::vector<core::Level> levels;
     transport::run_with_low_latency([&] {
-      samples = measured_collectives(transport, engine, needs, terms, sizes, tell);
+      samples = measured_collectives(transport, engine, needs, terms, sizes, on_phase);
       if (!needs.levels) return;
-      tell("calibration of links inside nodes and between them");
+      on_phase("calibration of links inside nodes and between them");
       levels = measured_levels(transport, first.workers_per_node, sizes, std::min(7U, spec.repetitions),
                                terms.burst_bytes);
     });
@@ -185,15 +185,15 @@ Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all
     std::vector<std::vector<CodeLoad>> loads;
     const std::chrono::milliseconds deadline(
         static_cast<std::int64_t>(1000 * worker_group.place().deadline_s));
-    for (const Asked& asked : needs.compressors) {
-      tell("calibration of " + asked.compressor.name);
-      loads.push_back(code_loads(asked.compressor, sizes, first.profile));
+    for (const RequestedCompressor& requested : needs.compressors) {
+      on_phase("calibration of " + requested.compressor.name);
+      loads.push_back(code_loads(requested.compressor, sizes, first.profile));
       compressors.push_back(
-          time_compressor(transport, asked, loads.back(), first.workers_per_node,
+          time_compressor(transport, requested, loads.back(), first.workers_per_node,
                           {.rounds = spec.repetitions, .seed = spec.seed, .deadline = deadline}));
     }
     if (first.layers) {
-      tell("calibration of layers");
+      on_phase("calibration of layers");
       FusionBufferEngine fusion_buffers(
           transport, needs.all_reduces.empty() ? "ring" : needs.all_reduces.front(), terms.workers_per_node);
       RunningLayers* const layers =
@@ -210,7 +210,7 @@ Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all
                                              .source = out.where + (ran.empty() ? "" : "; " + ran),
                                              .line_rate_gbps = rate ? std::optional(*rate / 1e9) : rate});
     out.network.levels = std::move(levels);
-    out.asked = needs.compressors;
+    out.requested = needs.compressors;
     for (std::size_t i = 0; i < compressors.size(); ++i)
       out.compressors.push_back(measured_compressor(compressors[i], loads[i], out.network, transport.size()));
     return bytes_of(calibration_text(out));
@@ -222,7 +222,7 @@ Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all
 
 namespace {
 
-Asked read_asked(const core::Field& field) {
+RequestedCompressor read_requested(const core::Field& field) {
   return {.compressor = planner::read_compressor(field.at("compressor")),
           .error_feedback = field.at("error_feedback").boolean()};
 }
@@ -233,9 +233,9 @@ std::string calibration_text(const Calibration& calibration) {
   ordered_json compressors = ordered_json::array();
   for (const planner::Compressor& compressor : calibration.compressors)
     compressors.push_back(planner::compressor_json(compressor));
-  ordered_json asked = ordered_json::array();
-  for (const Asked& each : calibration.asked)
-    asked.push_back(
+  ordered_json requested = ordered_json::array();
+  for (const RequestedCompressor& each : calibration.requested)
+    requested.push_back(
         {{"compressor", planner::compressor_json(each.compressor)}, {"error_feedback", each.error_feedback}});
   return core::json_text({{"where", calibration.where},
                           {"network", ordered_json::parse(core::network_text(calibration.network))},
@@ -244,7 +244,7 @@ std::string calibration_text(const Calibration& calibration) {
                            {{"compute_slowdown", calibration.overlap.compute_slowdown},
                             {"communication_slowdown", calibration.overlap.communication_slowdown}}},
                           {"compressors", std::move(compressors)},
-                          {"requested", std::move(asked)}});
+                          {"requested", std::move(requested)}});
 }
 
 Calibration read_calibration(const core::Field& field) {
@@ -259,7 +259,7 @@ Calibration read_calibration(const core::Field& field) {
       .communication_slowdown = overlap.at("communication_slowdown").number(0, core::kMaxOverlapSlowdown)};
   for (const core::Field& each : field.at("compressors").items())
     out.compressors.push_back(planner::read_compressor(each));
-  for (const core::Field& each : field.at("requested").items()) out.asked.push_back(read_asked(each));
+  for (const core::Field& each : field.at("requested").items()) out.requested.push_back(read_requested(each));
   return out;
 }
 

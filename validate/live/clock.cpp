@@ -1,42 +1,16 @@
 #include "validate/live/clock.hpp"
 
-#include <fstream>
-#include <string>
 #include <thread>
 
 #include "collectives/transport/bytes.hpp"
 #include "profiler/common/noise.hpp"
+#include "profiler/measure/run.hpp"
 #include "validate/live/fusion_buffer.hpp"
 
 namespace live {
-namespace {
-
-constexpr std::size_t kMaxClockName = 256;
-
-/// An identifier of the host and its boot, the same for all its processes.
-std::string clock_name() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
-}  // namespace
 
 bool share_clock(transport::Transport& transport) {
-  const std::string name = clock_name();
-  const transport::Bytes own = transport::to_bytes(std::span<const char>(name));
-  bool all = !own.empty();
-  if (transport.rank() != 0) {
-    transport.send(0, tag_of(Tag::clock), own);
-    transport::recv_into<bool>(transport, 0, tag_of(Tag::clock), std::span(&all, 1));
-    return all;
-  }
-  for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
-    all = transport.recv(rank, tag_of(Tag::clock), kMaxClockName) == own && all;
-  for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
-    transport.send(rank, tag_of(Tag::clock), transport::to_bytes(std::span<const bool>(&all, 1)));
-  return all;
+  return measure::share_clock(transport, tag_of(Tag::clock));
 }
 
 std::chrono::steady_clock::time_point common_start(transport::Transport& transport, bool shares_clock) {

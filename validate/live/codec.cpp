@@ -90,7 +90,7 @@ class Timer {
     transport::barrier(transport_, tag_of(Tag::barrier));  // checks would take processors from ranks that
                                                            // still run
     check(load, iteration);
-    const Stretches us = told(steps);
+    const Stretches us = combined(steps);
     for (std::size_t step = 0; is_recorded && step < us.size(); ++step) load.us[step].push_back(us[step]);
   }
 
@@ -105,7 +105,7 @@ class Timer {
   }
 
   /// Combines the steps of all ranks, on rank 0.
-  Stretches told(const Steps& own) {
+  Stretches combined(const Steps& own) {
     if (transport_.rank() != 0) {
       transport_.send(0, tag_of(Tag::record), transport::to_bytes(std::span<const std::int64_t>(own)));
       return {};
@@ -204,23 +204,23 @@ std::vector<CodeLoad> code_loads(const planner::Compressor& compressor,
   return out;
 }
 
-TimedCompressor time_compressor(Transport& transport, const Asked& asked,
+TimedCompressor time_compressor(Transport& transport, const RequestedCompressor& requested,
                                 const std::vector<CodeLoad>& code_loads, std::uint32_t workers_per_node,
                                 const TimingOptions& options) {
   planner::Transfer transfer;
-  transfer.compressor = asked.compressor;
-  const Method method = method_of(transfer, true, workers_per_node, asked.error_feedback);
+  transfer.compressor = requested.compressor;
+  const Method method = method_of(transfer, true, workers_per_node, requested.error_feedback);
   const Gradients gradients(options.seed, transport.size());
   std::vector<std::unique_ptr<Load>> loads;
   for (const CodeLoad& load : code_loads)
-    loads.push_back(std::make_unique<Load>(method, load, needs_nodes(asked.compressor) ? kFollowing : 1,
+    loads.push_back(std::make_unique<Load>(method, load, needs_nodes(requested.compressor) ? kFollowing : 1,
                                            gradients, options.seed));
   Timer timer(transport, gradients, options);
   const std::uint32_t rounds = (options.rounds + kSweeps - 1) / kSweeps;
   for (std::uint32_t sweep = 0; sweep < kSweeps; ++sweep)
     for (const auto& load : loads)
       for (std::uint32_t i = 0; i <= rounds; ++i) timer.round(*load, i > 0);
-  TimedCompressor out = {.compressor = asked.compressor, .times = {}};
+  TimedCompressor out = {.compressor = requested.compressor, .times = {}};
   if (transport.rank() != 0) return out;
   for (const auto& load : loads) {
     const auto median_us = [&](std::size_t stretch) { return core::statistics(load->us[stretch]).median; };

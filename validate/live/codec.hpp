@@ -51,7 +51,7 @@ struct TimingOptions {
 
 /// Encodes and decodes in this thread and transfers in another one, as workers do. All ranks call it. Throws
 /// EnvironmentError if a result is wrong.
-TimedCompressor time_compressor(transport::Transport& transport, const Asked& asked,
+TimedCompressor time_compressor(transport::Transport& transport, const RequestedCompressor& requested,
                                 const std::vector<CodeLoad>& loads, std::uint32_t workers_per_node,
                                 const TimingOptions& options);
 

@@ -61,28 +61,28 @@ class Reader {
 };
 
 /// A worker's record with its processor statistics.
-struct Told {
+struct SentRecord {
   WorkerRecord worker;
   profiler::ProcessorTimes busy;
 };
 
-Bytes packed(const Told& told) {
+Bytes packed(const SentRecord& record) {
   Writer out;
-  out.put(told.busy);
-  out.put(told.worker.rank);
-  out.put_all(told.worker.host);
-  out.put(told.worker.pid);
-  out.put_all(told.worker.loop_us);
-  out.put(told.worker.iterations.size());
-  for (const Iteration& iteration : told.worker.iterations) {
+  out.put(record.busy);
+  out.put(record.worker.rank);
+  out.put_all(record.worker.host);
+  out.put(record.worker.pid);
+  out.put_all(record.worker.loop_us);
+  out.put(record.worker.iterations.size());
+  for (const Iteration& iteration : record.worker.iterations) {
     out.put(iteration.length_us);
     out.put_all(iteration.pieces);
   }
   return std::move(out).take();
 }
 
-Told unpacked(Reader& in) {
-  Told out;
+SentRecord unpacked(Reader& in) {
+  SentRecord out;
   out.busy = in.get<profiler::ProcessorTimes>();
   out.worker.rank = in.get<std::uint32_t>();
   out.worker.host = in.get_all<std::string>();
@@ -120,12 +120,12 @@ profiler::ProcessorTimes since(const std::optional<profiler::ProcessorTimes>& be
 }
 
 /// The share of rank 0's processor time used neither by workers nor by the kernel for packets.
-std::optional<double> busy_elsewhere(const std::vector<Told>& all) {
+std::optional<double> busy_elsewhere(const std::vector<SentRecord>& all) {
   const profiler::ProcessorTimes& busy = all.front().busy;
   double own_s = 0;
-  for (const Told& told : all) {
-    if (told.worker.host != all.front().worker.host) return {};
-    own_s += told.busy.own_s;
+  for (const SentRecord& record : all) {
+    if (record.worker.host != all.front().worker.host) return {};
+    own_s += record.busy.own_s;
   }
   if (busy.all_s <= 0) return {};
   return std::max(0.0, busy.busy_s - busy.interrupts_s - own_s) / busy.all_s;
@@ -136,24 +136,25 @@ std::optional<double> busy_elsewhere(const std::vector<Told>& all) {
 Record execute(WorkerGroup& worker_group, const RunSpec& spec, const Calibration& calibration,
                const Prediction& prediction, const WorkerGroupHooks& hooks) {
   const WorkerGroup::Task rank = [&](Transport& transport, measure::Engine* engine,
-                                     const WorkerGroup::Tell& tell) {
+                                     const WorkerGroup::OnPhase& on_phase) {
     WorkerOptions options = {.deadline = std::chrono::milliseconds(
                                  static_cast<std::int64_t>(1000 * worker_group.place().deadline_s)),
                              .engine = engine,
-                             .on_phase = tell};
+                             .on_phase = on_phase};
     if (spec.layers && spec.layers->are_run_by(transport.rank()))
       options.layers = worker_group.layers(*spec.layers).work();
     const auto before = profiler::processor_times();
-    Told told = {.worker = run_worker(transport, spec, calibration.profile, prediction, options), .busy = {}};
-    told.busy = since(before);
-    return gathered(transport, packed(told));
+    SentRecord record = {.worker = run_worker(transport, spec, calibration.profile, prediction, options),
+                         .busy = {}};
+    record.busy = since(before);
+    return gathered(transport, packed(record));
   };
   const Bytes bytes = worker_group.run(rank, hooks);
   Reader in(bytes);
-  std::vector<Told> all;
+  std::vector<SentRecord> all;
   for (std::uint32_t worker = 0; worker < worker_group.workers(); ++worker) all.push_back(unpacked(in));
   Record out = {.workers = {}, .busy_elsewhere = busy_elsewhere(all), .where = worker_group.where()};
-  for (Told& told : all) out.workers.push_back(std::move(told.worker));
+  for (SentRecord& record : all) out.workers.push_back(std::move(record.worker));
   return out;
 }
 

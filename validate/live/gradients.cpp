@@ -56,7 +56,7 @@ void Gradients::fill(Spread spread, std::uint32_t rank, std::uint32_t iteration,
                      std::span<float> values) const {
   go_round(period(spread, rank), first + kTurn * iteration, values.size(),
            [&](std::size_t done, std::span<const float> part) {
-             std::copy(part.begin(), part.end(), values.begin() + static_cast<std::ptrdiff_t>(done));
+             std::ranges::copy(part, values.begin() + static_cast<std::ptrdiff_t>(done));
            });
 }
 

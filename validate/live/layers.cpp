@@ -110,8 +110,8 @@ void order_tensors(core::Profile& profile, const std::vector<std::string>& backw
     return found == places.end() ? places.size() : found->second;
   };
   for (core::ProfileLayer& layer : profile.layers)
-    std::stable_sort(layer.tensors.begin(), layer.tensors.end(),
-                     [&](const auto& a, const auto& b) { return place(a) > place(b); });
+    std::ranges::stable_sort(layer.tensors,
+                             [&](const auto& a, const auto& b) { return place(a) > place(b); });
 }
 
 core::Profile profile_of(const RealLayers& layers) {

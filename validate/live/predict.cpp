@@ -21,9 +21,9 @@ using Kind = TaskLabel::Kind;
 
 const planner::Compressor& measured(const planner::Compressor& compressor, const RunSpec& spec,
                                     const Calibration& calibration) {
-  const Asked asked = {.compressor = compressor, .error_feedback = spec.error_feedback};
-  for (std::size_t i = 0; i < calibration.asked.size(); ++i)
-    if (calibration.asked[i] == asked) return calibration.compressors[i];
+  const RequestedCompressor requested = {.compressor = compressor, .error_feedback = spec.error_feedback};
+  for (std::size_t i = 0; i < calibration.requested.size(); ++i)
+    if (calibration.requested[i] == requested) return calibration.compressors[i];
   if (std::ranges::find(calibration.compressors, compressor) != calibration.compressors.end())
     return compressor;  // already resolved
   for (const planner::Compressor& known : calibration.compressors)

@@ -85,10 +85,10 @@ struct Place {
 // ---- what was measured before
 
 /// A compressor as requested in the spec.
-struct Asked {
+struct RequestedCompressor {
   planner::Compressor compressor;
   bool error_feedback = false;
-  bool operator==(const Asked&) const = default;
+  bool operator==(const RequestedCompressor&) const = default;
 };
 
 /// Network and profile under the conditions of the run.
@@ -99,8 +99,9 @@ struct Calibration {
   planner::Overlap overlap;
   /// Compressors of the schedules and of their choices: names, ratios and measured costs.
   std::vector<planner::Compressor> compressors;
-  std::vector<Asked> asked = {};  ///< one per compressor: the same name may be requested at several densities
-  std::string where;              ///< "4 processes, network namespaces, each link held to 1 Gb/s"
+  /// One per compressor: the same name may be requested at several densities.
+  std::vector<RequestedCompressor> requested = {};
+  std::string where;  ///< "4 processes, network namespaces, each link held to 1 Gb/s"
 };
 
 // ---- what is predicted and what was recorded

@@ -226,10 +226,10 @@ std::string failure_text(const std::vector<transport::RankEnd>& ends) {
 
 /// Runs the task; its errors are prefixed with the current phase.
 Bytes run_task(const WorkerGroup::Task& rank, transport::Transport& transport, measure::Engine* engine,
-               const WorkerGroup::Tell& tell) {
+               const WorkerGroup::OnPhase& on_phase) {
   std::string phase;
   try {
-    return rank(transport, engine, [&](const std::string& next) { tell(phase = next); });
+    return rank(transport, engine, [&](const std::string& next) { on_phase(phase = next); });
   } catch (const std::exception& error) {
     const std::string what = error.what();
     if (phase.empty() || what.starts_with(phase)) throw;
@@ -243,15 +243,15 @@ using MakeEngine = std::function<std::unique_ptr<measure::Engine>(transport::Tcp
 int live_as(const Membership& membership, const transport::TcpOptions& options, const MakeEngine& make,
             const WorkerGroup::Task& rank) {
   Bytes result;
-  const WorkerGroup::Tell tell = [](const std::string& phase) {
+  const WorkerGroup::OnPhase on_phase = [](const std::string& phase) {
     (void)std::fprintf(stderr, "%s%s\n", kPhase.data(), phase.c_str());
   };
-  tell("meeting");
+  on_phase("meeting");
   transport::run_rank(membership, options, [&](transport::Tcp& end) {
     if (!end.strangers().empty())
       (void)std::fprintf(stderr, "%s%s\n", transport::kWarning.data(), end.strangers().c_str());
     const std::unique_ptr<measure::Engine> engine = make(end);
-    result = run_task(rank, end, engine.get(), tell);
+    result = run_task(rank, end, engine.get(), on_phase);
   });
   if (membership.rank == 0 && std::fwrite(result.data(), 1, result.size(), stdout) != result.size())
     throw EnvironmentError("a worker cannot pass on its records");

@@ -55,10 +55,10 @@ class WorkerGroup {
   /// Runs `rank` on every worker and returns the result of rank 0. If this process is one of several, all
   /// call it and all get the result. The EnvironmentError names the worker that was lost or failed, and its
   /// phase.
-  using Tell = std::function<void(const std::string& phase)>;
+  using OnPhase = std::function<void(const std::string& phase)>;
   /// `engine` transfers dense groups if the transport does not; otherwise null.
   using Task = std::function<transport::Bytes(transport::Transport& transport, measure::Engine* engine,
-                                              const Tell& tell)>;
+                                              const OnPhase& on_phase)>;
   transport::Bytes run(const Task& rank, const WorkerGroupHooks& hooks = {});
 
   /// To be called by a task: the layers in the memory of its process, which are made on the first call. A

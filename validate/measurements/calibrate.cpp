@@ -32,11 +32,11 @@ constexpr std::array<FittedQuantity, 2> kAlways = {FittedQuantity::compute_facto
 Index index(std::size_t i) { return static_cast<Index>(i); }
 
 bool contains(const std::vector<FittedQuantity>& all, FittedQuantity one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
+  return std::ranges::find(all, one) != all.end();
 }
 
 bool is_always_fitted(FittedQuantity quantity) {
-  return std::find(kAlways.begin(), kAlways.end(), quantity) != kAlways.end();
+  return std::ranges::find(kAlways, quantity) != kAlways.end();
 }
 
 bool starts_at_zero(FittedQuantity quantity) {
@@ -63,7 +63,7 @@ Seen seen_in(const Predictor& predictor, const std::vector<std::size_t>& rows) {
 
 /// Whether a slow-down of the network reaches a row: profiles may state their own.
 bool has_open_overlap(const Predictor& predictor, const std::vector<std::size_t>& rows, std::size_t network) {
-  return std::any_of(rows.begin(), rows.end(), [&](std::size_t row) {
+  return std::ranges::any_of(rows, [&](std::size_t row) {
     const Predictor::Configuration& of = predictor.configurations()[predictor.configuration_of(row)];
     return of.network == network && of.row.workers > 1 && !predictor.overlap(of.model);
   });
@@ -136,7 +136,7 @@ class Calibrator {
   }
 
   Calibration run(const CalibrateOptions& options) {
-    const Chosen chosen = options.fit ? asked(*options.fit) : best();
+    const Chosen chosen = options.fit ? requested(*options.fit) : best();
     Calibration out;
     out.tried = tried_;
     out.calibrated_rows = on_.size();
@@ -166,7 +166,7 @@ class Calibrator {
   std::string describe(const Number& number) const {
     if (is_of_model(number.quantity)) return description(number, nullptr);
     const auto& names = predictor_.networks();
-    const auto at = std::find(names.begin(), names.end(), number.owner) - names.begin();
+    const auto at = std::ranges::find(names, number.owner) - names.begin();
     return description(number, &predictor_.network(static_cast<std::size_t>(at)));
   }
 
@@ -187,8 +187,7 @@ class Calibrator {
           source_, describe(number.number), 100 * kRowError, number.remedy));
     throw core::InputError(fmt::format(
         "{}: /: expected rows that tell the {} from the {}, got rows on which they have the same effect; "
-        "what "
-        "helps is {}",
+        "what helps is {}",
         source_, describe(number.number), fmt::join(number.confused_with, " and the "), number.remedy));
   }
 
@@ -213,7 +212,7 @@ class Calibrator {
     }
   }
 
-  Chosen asked(std::vector<FittedQuantity> quantities) {
+  Chosen requested(std::vector<FittedQuantity> quantities) {
     for (const FittedQuantity each : kAlways)
       if (!contains(quantities, each)) quantities.push_back(each);
     Chosen out = determined(quantities);
@@ -255,8 +254,8 @@ class Calibrator {
     tried_[chosen].is_chosen = true;
     note(out.held, left_out);
     std::erase_if(out.held, [&](const HeldNumber& each) {
-      return std::any_of(out.fit.numbers().begin(), out.fit.numbers().end(),
-                         [&](const Number& fitted) { return is_same(fitted, each.number); });
+      return std::ranges::any_of(out.fit.numbers(),
+                                 [&](const Number& fitted) { return is_same(fitted, each.number); });
     });
     return out;
   }
@@ -274,16 +273,15 @@ class Calibrator {
   }
 
   static std::size_t numbers_without(const Chosen& chosen, FittedQuantity quantity) {
-    return static_cast<std::size_t>(
-        std::count_if(chosen.fit.numbers().begin(), chosen.fit.numbers().end(),
-                      [&](const Number& each) { return each.quantity != quantity; }));
+    return static_cast<std::size_t>(std::ranges::count_if(
+        chosen.fit.numbers(), [&](const Number& each) { return each.quantity != quantity; }));
   }
 
   /// Adds what is not noted yet.
   static void note(std::vector<HeldNumber>& to, const std::vector<HeldNumber>& more) {
     for (const HeldNumber& each : more)
-      if (std::none_of(to.begin(), to.end(),
-                       [&](const HeldNumber& known) { return is_same(known.number, each.number); }))
+      if (std::ranges::none_of(to,
+                               [&](const HeldNumber& known) { return is_same(known.number, each.number); }))
         to.push_back(each);
   }
 
@@ -417,7 +415,7 @@ class Calibrator {
     double count = 0;
     for (const std::string_view what : {"schedule", "workers", "model", "network"}) {
       LeftOut next = {.what = std::string(what), .errors = {}};
-      const bool is_scored = std::find(kScored.begin(), kScored.end(), what) != kScored.end();
+      const bool is_scored = std::ranges::find(kScored, what) != kScored.end();
       leave_out(chosen, what, [&](const Fit& fit, const VectorXd& at, const std::vector<std::size_t>& rows) {
         const std::vector<double> times = fit.iterations_us(rows, at);
         const Deviations stated = deviations(fit, at, rows);
@@ -452,8 +450,7 @@ class Calibrator {
     for (std::size_t k = 0; k < chosen.fit.numbers().size(); ++k) {
       const Number& number = chosen.fit.numbers()[k];
       const auto in_all = static_cast<Index>(
-          std::find_if(all.begin(), all.end(), [&](const Number& each) { return is_same(each, number); }) -
-          all.begin());
+          std::ranges::find_if(all, [&](const Number& each) { return is_same(each, number); }) - all.begin());
       const double deviation = scale * std::sqrt(uncertain.covariance(in_all, in_all)) * number.uncertainty;
       out.fitted.push_back(fitted(number, chosen.result.at(index(k)), out.quantile * deviation));
       if (!is_of_model(number.quantity)) add_deviation(number, chosen.result.at(index(k)), deviation, out);
@@ -473,8 +470,7 @@ class Calibrator {
   /// What the output files hold.
   void add_deviation(const Number& number, double at, double deviation, Calibration& out) const {
     const auto& names = predictor_.networks();
-    const auto network =
-        static_cast<std::size_t>(std::find(names.begin(), names.end(), number.owner) - names.begin());
+    const auto network = static_cast<std::size_t>(std::ranges::find(names, number.owner) - names.begin());
     LevelDeviation& its = out.deviations[network][number.level];
     if (number.quantity == FittedQuantity::per_byte) its.per_byte = std::max(its.per_byte, deviation);
     if (number.quantity == FittedQuantity::startup_per_hop) its.startup = std::max(its.startup, deviation);

@@ -164,8 +164,8 @@ class Writer {
                    algorithm, workers, calibration_.deviations[index].at(level), far_bytes, out);
       }
     }
-    const bool has_fixed = std::any_of(numbers.levels.begin(), numbers.levels.end(),
-                                       [](const LevelNumbers& each) { return each.fixed_startup_us > 0; });
+    const bool has_fixed = std::ranges::any_of(
+        numbers.levels, [](const LevelNumbers& each) { return each.fixed_startup_us > 0; });
     if (has_fixed && !out.measured.empty()) out.link.reset();
     if (has_fixed && !out.measured.empty() && !needs_nodes) out.levels.clear();
     return out;

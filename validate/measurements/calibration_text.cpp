@@ -15,14 +15,13 @@
 namespace validate {
 namespace {
 
+using core::percent;
 using nlohmann::ordered_json;
-
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 const core::Network* network_of(const Number& number, const Predictor& predictor) {
   if (is_of_model(number.quantity)) return nullptr;
   const auto& names = predictor.networks();
-  const auto at = std::find(names.begin(), names.end(), number.owner) - names.begin();
+  const auto at = std::ranges::find(names, number.owner) - names.begin();
   return &predictor.network(static_cast<std::size_t>(at));
 }
 

@@ -42,8 +42,7 @@ Fit::Fit(const Predictor& predictor, std::vector<Number> numbers, std::vector<st
     : predictor_(&predictor), numbers_(std::move(numbers)), rows_(std::move(rows)) {
   for (const Number& number : numbers_) {
     const auto& names = is_of_model(number.quantity) ? predictor.models() : predictor.networks();
-    owners_.push_back(
-        static_cast<std::size_t>(std::find(names.begin(), names.end(), number.owner) - names.begin()));
+    owners_.push_back(static_cast<std::size_t>(std::ranges::find(names, number.owner) - names.begin()));
   }
 }
 

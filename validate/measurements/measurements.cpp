@@ -91,11 +91,11 @@ struct Header {
 Header read_header(const Line& line) {
   const auto& cells = line.cells();
   Header out;
-  out.has_iterations = std::find(cells.begin(), cells.end(), kIterationColumn) != cells.end();
+  out.has_iterations = std::ranges::find(cells, kIterationColumn) != cells.end();
   auto columns = kColumns;
   if (out.has_iterations) columns.back() = kIterationColumn;
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    const auto found = std::find(cells.begin(), cells.end(), columns.at(i));
+    const auto found = std::ranges::find(cells, columns.at(i));
     if (found == cells.end() || cells.size() != columns.size())
       line.expected(fmt::format("the columns {}", fmt::join(kColumns, ",")),
                     fmt::format("{}", fmt::join(cells, ",")));
@@ -215,13 +215,13 @@ std::vector<bool> select_rows(const std::vector<Measurement>& rows, const std::s
   for (const std::string_view condition : split(option, ',')) {
     const std::size_t equals = condition.find('=');
     const std::string_view key = trimmed(condition.substr(0, equals));
-    if (equals == std::string_view::npos || std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
+    if (equals == std::string_view::npos || std::ranges::find(kKeys, key) == kKeys.end())
       throw InputError(fmt::format("--calibrate-on: expected KEY=VALUE with a key among {}, got '{}'",
                                    fmt::join(kKeys, ", "), printable(condition)));
     const std::string_view value = trimmed(condition.substr(equals + 1));
     for (std::size_t i = 0; i < rows.size(); ++i) out[i] = out[i] && cell(rows[i], key) == value;
   }
-  if (std::find(out.begin(), out.end(), true) == out.end())
+  if (std::ranges::find(out, true) == out.end())
     throw InputError(fmt::format("--calibrate-on: expected a row of the measurements, got none with '{}'",
                                  printable(option)));
   return out;

@@ -84,8 +84,8 @@ std::vector<NullErrors> null_errors(const Predictor& predictor, const std::vecto
     }
     if (next.errors.rows > 0) out.push_back(std::move(next));
   }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const NullErrors& a, const NullErrors& b) { return a.errors.mean < b.errors.mean; });
+  std::ranges::stable_sort(
+      out, [](const NullErrors& a, const NullErrors& b) { return a.errors.mean < b.errors.mean; });
   return out;
 }
 

@@ -92,8 +92,8 @@ Number per_byte_of(const std::string& name, const core::Network& network, std::s
 bool has_startup(const core::Network& network, std::size_t level) {
   const std::optional<core::Link> link = link_of(network, level);
   return (link && link->alpha_us > 0) ||
-         std::any_of(network.measured.begin(), network.measured.end(),
-                     [](const core::Measured& each) { return each.curve.startup_us() > 0; });
+         std::ranges::any_of(network.measured,
+                             [](const core::Measured& each) { return each.curve.startup_us() > 0; });
 }
 
 core::Link scaled(const core::Link& link, const LevelNumbers& numbers) {

@@ -37,8 +37,7 @@ planner::Groups groups_of(const planner::Setting& setting, const planner::Schedu
 /// The iteration time that a simulation gives, many times as fast where a model of the schedule exists.
 double simulated_us(const planner::Setting& setting, const planner::Schedule& schedule) {
   const planner::FusionRequest request = planner::request_of(setting, schedule);
-  if (std::any_of(request.transfers.begin(), request.transfers.end(),
-                  [](const planner::TransferCost& each) { return each.has_spikes(); }))
+  if (std::ranges::any_of(request.transfers, &planner::TransferCost::has_spikes))
     return planner::run(setting, schedule).metrics.iteration_us;
   return planner::within_clock([&] { return planner::iteration_us(request, groups_of(setting, schedule)); });
 }

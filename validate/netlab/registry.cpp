@@ -68,7 +68,7 @@ bool is_name(const std::string& name) {
   const auto is_fine = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   };
-  return !name.empty() && name.size() <= 40 && std::all_of(name.begin(), name.end(), is_fine);
+  return !name.empty() && name.size() <= 40 && std::ranges::all_of(name, is_fine);
 }
 
 Lab read_lab(const core::Field& field) {

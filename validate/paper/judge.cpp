@@ -35,7 +35,7 @@ bool is_near(const Figure& figure, double ours, double published) {
 
 Judgement exact(const Figure& figure, const Values& ours) {
   const double unit = std::pow(10.0, -figure.decimals);
-  const bool same = std::all_of(ours.begin(), ours.end(), [&](const Value& each) {
+  const bool same = std::ranges::all_of(ours, [&](const Value& each) {
     return std::abs(std::round(each.value / unit) * unit - *figure.published.value) < unit / 4;
   });
   return {.met = same, .error = worst(ours, *figure.published.value)};
@@ -62,9 +62,9 @@ Judgement interval(const Figure& figure, const Values& ours) {
 
 Judgement bar(const Figure& figure, const Values& ours) {
   const double value = *figure.published.value;
-  return {.met = std::all_of(ours.begin(), ours.end(),
-                             [&](const Value& each) { return is_near(figure, each.value, value); }),
-          .error = worst(ours, value)};
+  return {
+      .met = std::ranges::all_of(ours, [&](const Value& each) { return is_near(figure, each.value, value); }),
+      .error = worst(ours, value)};
 }
 
 /// Every case must be on the right side of 1, and the ends of our range near the stated ends.
@@ -92,7 +92,7 @@ Judgement bound(const Figure& figure, const Values& ours) {
 
 Judgement order(const Figure& figure, const Values& ours) {
   Values sorted = ours;
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const Value& a, const Value& b) {
+  std::ranges::stable_sort(sorted, [&](const Value& a, const Value& b) {
     return figure.max_is_best ? a.value > b.value : a.value < b.value;
   });
   const auto& published = figure.published.order;
@@ -109,8 +109,8 @@ Judgement crossing(const Figure& figure, const Values& ours) {
 }
 
 Judgement holds(const Figure& figure, const Values& ours) {
-  return {.met = std::all_of(ours.begin(), ours.end(),
-                             [&](const Value& each) { return (each.value != 0) == *figure.published.holds; }),
+  return {.met = std::ranges::all_of(
+              ours, [&](const Value& each) { return (each.value != 0) == *figure.published.holds; }),
           .error = {}};
 }
 

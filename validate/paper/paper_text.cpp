@@ -30,7 +30,7 @@ std::string published_text(const Figure& figure) {
 }
 
 std::string ordered_text(const Figure& figure, Values values) {
-  std::stable_sort(values.begin(), values.end(), [&](const Value& a, const Value& b) {
+  std::ranges::stable_sort(values, [&](const Value& a, const Value& b) {
     return figure.max_is_best ? a.value > b.value : a.value < b.value;
   });
   std::vector<std::string> parts;
@@ -44,9 +44,8 @@ std::string ours_text(const FigureResult& result) {
   const Values& ours = result.ours;
   if (ours.empty()) return "none";
   if (figure.published.holds)
-    return std::all_of(ours.begin(), ours.end(), [](const Value& each) { return each.value != 0; })
-               ? "holds"
-               : "does not hold";
+    return std::ranges::all_of(ours, [](const Value& each) { return each.value != 0; }) ? "holds"
+                                                                                        : "does not hold";
   if (figure.published.between && ours.size() == 2)
     return with_unit(fmt::format("between {:g} and {:g}", ours[0].value, ours[1].value), figure);
   if (!figure.published.order.empty()) return with_unit(ordered_text(figure, ours), figure);
@@ -60,9 +59,8 @@ std::string error_text(const FigureResult& result) {
 }
 
 std::size_t count(const PaperResult& result, Verdict verdict) {
-  return static_cast<std::size_t>(
-      std::count_if(result.figures.begin(), result.figures.end(),
-                    [&](const FigureResult& each) { return each.outcome.verdict == verdict; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      result.figures, [&](const FigureResult& each) { return each.outcome.verdict == verdict; }));
 }
 
 std::string counts(const std::vector<PaperResult>& results) {

@@ -85,8 +85,7 @@ const Quantity& quantity_named(const Field& quantity) {
   std::vector<std::string_view> names;
   for (const Quantity& each : quantities()) names.push_back(each.name);
   const std::string name = quantity.at("kind").one_of(names);
-  return *std::find_if(quantities().begin(), quantities().end(),
-                       [&](const Quantity& each) { return each.name == name; });
+  return *std::ranges::find(quantities(), name, &Quantity::name);
 }
 
 }  // namespace

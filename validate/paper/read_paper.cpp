@@ -138,8 +138,7 @@ const Judge& read_judge(const Field& field) {
   std::vector<std::string_view> names;
   for (const Judge& each : judges()) names.push_back(each.name);
   const std::string name = field.one_of(names);
-  return *std::find_if(judges().begin(), judges().end(),
-                       [&](const Judge& each) { return each.name == name; });
+  return *std::ranges::find(judges(), name, &Judge::name);
 }
 
 /// Reads the keys that only some judges accept.
@@ -201,7 +200,7 @@ Figure read_figure(const Field& field, const std::vector<Score>& scores) {
 void check_scores(const Field& field, const Paper& paper) {
   for (std::size_t i = 0; i < paper.scores.size(); ++i) {
     const auto is_its = [&](const Figure& figure) { return figure.score == paper.scores[i].name; };
-    if (std::none_of(paper.figures.begin(), paper.figures.end(), is_its))
+    if (std::ranges::none_of(paper.figures, is_its))
       field.at("scores").items()[i].at("name").expected("the name of a score that figures have");
   }
 }

@@ -14,9 +14,9 @@ namespace validate {
 namespace {
 
 bool is_calibrated(const Paper& paper, const std::string& figure) {
-  return std::any_of(paper.parameters.begin(), paper.parameters.end(), [&](const Parameter& parameter) {
+  return std::ranges::any_of(paper.parameters, [&](const Parameter& parameter) {
     const auto& on = parameter.calibrated_on;
-    return std::find(on.begin(), on.end(), figure) != on.end();
+    return std::ranges::find(on, figure) != on.end();
   });
 }
 
@@ -85,7 +85,7 @@ std::vector<std::filesystem::path> paper_files(const std::filesystem::path& fold
   if (out.empty())
     throw core::InputError(fmt::format("{}: /: expected a folder with files *{}, got none",
                                        core::one_line(folder.string()), kEnding));
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 

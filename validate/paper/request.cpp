@@ -51,15 +51,14 @@ namespace {
 bool is_simulated(std::string_view kind) {
   constexpr std::array<std::string_view, 7> kKinds = {
       "iteration_ms", "forward_ms", "backward_ms", "exposed_ms", "communication_ms", "throughput", "groups"};
-  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
+  return std::ranges::find(kKinds, kind) != kKinds.end();
 }
 
 scenarios::Scenario read_named(const Paper& paper, const Field& field) {
   std::vector<std::string_view> names;
   for (const NamedScenario& each : paper.scenarios) names.push_back(each.name);
   const std::string name = field.one_of(names);
-  const auto found = std::find_if(paper.scenarios.begin(), paper.scenarios.end(),
-                                  [&](const NamedScenario& each) { return each.name == name; });
+  const auto found = std::ranges::find(paper.scenarios, name, &NamedScenario::name);
   try {
     return scenarios::read_scenario(found->file, true);
   } catch (const core::InputError& error) {

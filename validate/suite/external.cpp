@@ -77,10 +77,10 @@ Case read_case(const Field& field, const Program& program) {
 }  // namespace
 
 ExternalResult run_program(const Program& program, const std::filesystem::path& fusewise,
-                           std::uint32_t iterations, const Tell& tell) {
+                           std::uint32_t iterations, const OnLine& on_line) {
   transport::LaunchOptions options = {.limit = program.limit};
   options.on_line = [&](std::uint32_t /*rank*/, std::string_view line) {
-    tell(fmt::format("{}: {}", program.name, line));
+    on_line(fmt::format("{}: {}", program.name, line));
   };
   const transport::RankEnd end =
       transport::launch(

@@ -16,13 +16,13 @@ struct ExternalResult {
   std::string place;
 };
 
-using Tell = std::function<void(const std::string& line)>;
+using OnLine = std::function<void(const std::string& line)>;
 
 /// Runs `/usr/bin/python3 SCRIPT FUSEWISE --workers N --rate R --iterations I`, and kills it when its time
-/// limit has passed; processes that it started must end with it. `tell` receives its standard error line by
-/// line. Throws EnvironmentError, with the last of these lines, if the program fails or prints unexpected
+/// limit has passed; processes that it started must end with it. `on_line` receives its standard error line
+/// by line. Throws EnvironmentError, with the last of these lines, if the program fails or prints unexpected
 /// output.
 ExternalResult run_program(const Program& program, const std::filesystem::path& fusewise,
-                           std::uint32_t iterations, const Tell& tell);
+                           std::uint32_t iterations, const OnLine& on_line);
 
 }  // namespace suite

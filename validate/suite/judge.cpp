@@ -7,13 +7,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/text_table.hpp"
+
 namespace suite {
 namespace {
 
+using core::percent;
+
 constexpr double kPlansDiffer = 0.05;
 constexpr double kGainThatMustShow = 0.05;
-
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 bool is_judged(const Row& row) { return row.verdict != Verdict::not_judged; }
 
@@ -67,8 +69,7 @@ Row measured(const Case& of, const Tolerance& tolerance) {
 using Group = std::vector<Row*>;
 
 const Row* find(const Group& group, Part part) {
-  const auto found =
-      std::find_if(group.begin(), group.end(), [&](const Row* row) { return row->of.part == part; });
+  const auto found = std::ranges::find_if(group, [&](const Row* row) { return row->of.part == part; });
   return found == group.end() || !is_judged(**found) ? nullptr : *found;
 }
 
@@ -82,18 +83,16 @@ void add_null_errors(const Group& group) {
 }
 
 bool all_judged(const Group& group) {
-  return std::all_of(group.begin(), group.end(), [](const Row* row) { return is_judged(*row); });
+  return std::ranges::all_of(group, [](const Row* row) { return is_judged(*row); });
 }
 
 Ranking ranking(const Group& group, const Tolerance& tolerance) {
   Ranking out = {.group = group.front()->of.group};
   if (!all_judged(group)) return out;
-  const Row* predicted = *std::min_element(group.begin(), group.end(), [](const Row* a, const Row* b) {
-    return a->predicted_us < b->predicted_us;
-  });
-  const Row* best = *std::min_element(group.begin(), group.end(), [](const Row* a, const Row* b) {
-    return a->measured_us.value < b->measured_us.value;
-  });
+  const Row* predicted = *std::ranges::min_element(
+      group, [](const Row* a, const Row* b) { return a->predicted_us < b->predicted_us; });
+  const Row* best = *std::ranges::min_element(
+      group, [](const Row* a, const Row* b) { return a->measured_us.value < b->measured_us.value; });
   out.predicted_best = predicted->of.name;
   out.measured_best = best->of.name;
   out.loss = predicted->measured_us.value / best->measured_us.value - 1;

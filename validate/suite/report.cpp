@@ -13,12 +13,12 @@
 namespace suite {
 namespace {
 
+using core::percent;
 using nlohmann::ordered_json;
 
 bool was_run(const Row& row) { return row.measured_us.value > 0; }
 
 std::string ms(double us) { return fmt::format("{:.2f}", us / 1e3); }
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 std::string signed_percent(double share) { return fmt::format("{:+.1f} %", 100 * share); }
 std::string percent(const std::optional<double>& share) { return share ? signed_percent(*share) : ""; }
 

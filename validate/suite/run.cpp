@@ -92,7 +92,7 @@ class GroupRun {
   }
 
   void tell_warnings() {
-    for (const std::string& warning : worker_group_.take_warnings()) spec_.tell("warning: " + warning);
+    for (const std::string& warning : worker_group_.take_warnings()) spec_.on_line("warning: " + warning);
   }
 
   void predict() {
@@ -107,7 +107,7 @@ class GroupRun {
                           predictions_.back().iteration_us / 1e3);
     }
     prediction_file_.add(group_, calibration_, all, predictions_);
-    spec_.tell(line);
+    spec_.on_line(line);
     tell_warnings();
   }
 
@@ -166,13 +166,13 @@ Measured run(const Suite& suite, const RunOptions& spec) {
         result = once();
       } catch (const core::EnvironmentError& error) {
         if (attempt == spec.attempts) throw core::EnvironmentError(fmt::format("{}: {}", name, error.what()));
-        spec.tell(fmt::format("{}: {}: trying again", name, error.what()));
+        spec.on_line(fmt::format("{}: {}: trying again", name, error.what()));
         continue;
       }
       for (Case& each : result.cases) each.attempts = attempt;
       if (all_pass(result.cases, suite.tolerance)) break;
       if (attempt < spec.attempts)
-        spec.tell(fmt::format("{}: noisy, or outside tolerance: trying again", name));
+        spec.on_line(fmt::format("{}: noisy, or outside tolerance: trying again", name));
     }
     out.places.push_back(fmt::format("{}: {}", name, result.place));
     std::ranges::move(result.cases, std::back_inserter(out.cases));
@@ -184,7 +184,7 @@ Measured run(const Suite& suite, const RunOptions& spec) {
       GroupResult all;
       for (std::uint32_t repeat = 0; repeat < spec.repeats; ++repeat) {
         spec.next(program.name);
-        add_runs(run_program(program, spec.fusewise, suite.iterations, spec.tell), all);
+        add_runs(run_program(program, spec.fusewise, suite.iterations, spec.on_line), all);
       }
       return all;
     });

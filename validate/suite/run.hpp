@@ -19,7 +19,7 @@ struct RunOptions {
   bool paced = false;                 ///< uses paced loopback even if network namespaces are available
   std::filesystem::path fusewise;     ///< path of this program, for others to call
   std::filesystem::path predictions;  ///< written before plans run, unless empty
-  std::function<void(const std::string& line)> tell = [](const std::string& /*line*/) {};
+  std::function<void(const std::string& line)> on_line = [](const std::string& /*line*/) {};
   /// Called before each run of a case or a program, and before runs that are repeated.
   std::function<void(const std::string& what)> next = [](const std::string& /*what*/) {};
 };

@@ -29,8 +29,9 @@ const char* function_name(Collective kind) {
 /// A buffer of equal parts, one per rank; the rank's values are at the begin of each.
 class NcclEngine final : public Engine {
  public:
-  /// `asks`: whether the log is read to find out what ran.
-  NcclEngine(std::shared_ptr<NcclRank> rank, bool asks) : rank_(std::move(rank)), asks_(asks) {}
+  /// `reads_log`: whether the log is read to find out what ran.
+  NcclEngine(std::shared_ptr<NcclRank> rank, bool reads_log)
+      : rank_(std::move(rank)), reads_log_(reads_log) {}
 
   void load(std::span<const float> values) override {
     const WatchScope watched = rank_->watched("a copy to the GPU");
@@ -65,7 +66,7 @@ class NcclEngine final : public Engine {
   void start(Collective kind) override {
     const WatchScope watched = rank_->watched(entry(kind).name.data());
     last_ = kind;
-    if (asks_ && !ran_.contains({kind, count_}) && !log_ && rank_->nccl().reset_debug != nullptr &&
+    if (reads_log_ && !ran_.contains({kind, count_}) && !log_ && rank_->nccl().reset_debug != nullptr &&
         TuningLog::is_wanted())
       log_.emplace(rank_->nccl().reset_debug);
     rank_->check(run(kind), entry(kind).name.data());
@@ -73,7 +74,7 @@ class NcclEngine final : public Engine {
 
   void finish() override {
     rank_->finish(entry(last_).name.data());
-    if (asks_ && !ran_.contains({last_, count_})) note_what_ran();
+    if (reads_log_ && !ran_.contains({last_, count_})) note_what_ran();
   }
 
   void enter_thread() override { rank_->enter_thread(); }
@@ -136,7 +137,7 @@ class NcclEngine final : public Engine {
   }
 
   std::shared_ptr<NcclRank> rank_;
-  bool asks_;
+  bool reads_log_;
   std::size_t count_ = 0;  ///< values of the caller's
   std::size_t part_ = 0;   ///< values of each part
   std::unique_ptr<DeviceBuffer> buffer_;

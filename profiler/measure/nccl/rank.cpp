@@ -97,7 +97,7 @@ NcclRank::NcclRank(transport::Transport& control, EngineOptions options)
   const std::vector<std::string> ids =
       exchange_texts(control, kTag, rank_ == 0 ? std::string(id.internal, sizeof id.internal) : "");
   if (ids[0].size() != sizeof id.internal) throw EnvironmentError("NCCL: rank 0 has another ncclUniqueId");
-  std::copy(ids[0].begin(), ids[0].end(), id.internal);
+  std::ranges::copy(ids[0], id.internal);
   const auto versions = exchange_texts(control, kTag, nccl_.version());
   for (std::size_t other = 0; other < versions.size(); ++other)
     if (versions[other] != versions[0])

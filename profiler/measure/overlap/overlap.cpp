@@ -66,9 +66,9 @@ class Measurement {
       const double ratio =
           core::statistics(out_.compute_alone).median / core::statistics(out_.communication_alone).median;
       communicate(static_cast<int>(std::min(std::ceil(kLonger * share_ * max(ratio)) + 1, kMaxCollectives)),
-                  out_.communication_beside, &out_.compute_beside,
+                  out_.communication_overlapped, &out_.compute_overlapped,
                   fmt::format("round {}, iterations during all_reduces", round));
-      const double min = -max(-static_cast<double>(out_.compute_beside.size()));
+      const double min = -max(-static_cast<double>(out_.compute_overlapped.size()));
       if (round >= kRounds && min >= options_.repetitions) return out_;
     }
     throw core::EnvironmentError(fmt::format(
@@ -96,8 +96,8 @@ class Measurement {
 
   /// Runs in its own thread, as in training, and uses control and engine meanwhile. Computes at the same time
   /// if there is something to compute; only iterations that begin and end meanwhile count.
-  void communicate(int collectives, std::vector<double>& into, std::vector<double>* compute_beside = nullptr,
-                   const std::string& what = "") {
+  void communicate(int collectives, std::vector<double>& into,
+                   std::vector<double>* compute_overlapped = nullptr, const std::string& what = "") {
     transport::barrier(control_, kTag);
     std::atomic<bool> is_over = false;
     std::exception_ptr failure;
@@ -115,9 +115,9 @@ class Measurement {
       }
       is_over = true;
     });
-    while (compute_beside != nullptr && !is_over) {
+    while (compute_overlapped != nullptr && !is_over) {
       const double us = compute(what);
-      if (!is_over) compute_beside->push_back(us);
+      if (!is_over) compute_overlapped->push_back(us);
     }
     communication.join();
     if (failure) std::rethrow_exception(failure);
@@ -131,15 +131,15 @@ class Measurement {
   OverlapSamples out_;
 };
 
-double slowdown(const std::vector<double>& alone, const std::vector<double>& beside) {
-  return core::statistics(beside).median / core::statistics(alone).median - 1;
+double slowdown(const std::vector<double>& alone, const std::vector<double>& overlapped) {
+  return core::statistics(overlapped).median / core::statistics(alone).median - 1;
 }
 
 }  // namespace
 
-double OverlapSamples::compute_slowdown() const { return slowdown(compute_alone, compute_beside); }
+double OverlapSamples::compute_slowdown() const { return slowdown(compute_alone, compute_overlapped); }
 double OverlapSamples::communication_slowdown() const {
-  return slowdown(communication_alone, communication_beside);
+  return slowdown(communication_alone, communication_overlapped);
 }
 
 std::vector<OverlapSamples> measure_overlap(transport::Transport& control, measure::Engine& engine,
@@ -147,10 +147,11 @@ std::vector<OverlapSamples> measure_overlap(transport::Transport& control, measu
                                             const OverlapOptions& options) {
   const OverlapSamples own = Measurement(control, engine, compute, options).run();
   std::vector<OverlapSamples> all(control.size());
-  for (const auto member : {&OverlapSamples::compute_alone, &OverlapSamples::compute_beside,
-                            &OverlapSamples::communication_alone, &OverlapSamples::communication_beside}) {
-    const std::vector<std::string> told = measure::exchange_texts(control, kTag, as_text(own.*member));
-    for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank].*member = as_numbers(told[rank]);
+  for (const auto member :
+       {&OverlapSamples::compute_alone, &OverlapSamples::compute_overlapped,
+        &OverlapSamples::communication_alone, &OverlapSamples::communication_overlapped}) {
+    const std::vector<std::string> texts = measure::exchange_texts(control, kTag, as_text(own.*member));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank].*member = as_numbers(texts[rank]);
   }
   return all;
 }

@@ -25,9 +25,9 @@ struct OverlapOptions {
 /// Samples of one rank, in microseconds.
 struct OverlapSamples {
   std::vector<double> compute_alone;
-  std::vector<double> compute_beside;  ///< iterations during which communication ran from begin to end
+  std::vector<double> compute_overlapped;  ///< iterations during which communication ran from begin to end
   std::vector<double> communication_alone;
-  std::vector<double> communication_beside;
+  std::vector<double> communication_overlapped;
 
   /// Computed from medians; negative if noise exceeds the slow-down.
   double compute_slowdown() const;

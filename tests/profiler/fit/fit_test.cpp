@@ -52,9 +52,7 @@ std::vector<double> borders(const CurveFit& curve) {
   return out;
 }
 
-bool has(const std::vector<double>& all, double one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
-}
+bool has(const std::vector<double>& all, double one) { return std::ranges::find(all, one) != all.end(); }
 
 const ModelFit& model(const CurveFit& curve, const std::string& name) {
   for (const ModelFit& one : curve.models)
@@ -343,8 +341,8 @@ TEST_CASE(
 }
 
 bool warns(const Report& report, const std::string& words) {
-  return std::any_of(report.warnings.begin(), report.warnings.end(),
-                     [&](const std::string& warning) { return warning.find(words) != std::string::npos; });
+  return std::ranges::any_of(
+      report.warnings, [&](const std::string& warning) { return warning.find(words) != std::string::npos; });
 }
 
 TEST_CASE(

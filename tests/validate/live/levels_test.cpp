@@ -75,10 +75,10 @@ TEST_CASE("live: hitopk and compression between nodes are calibrated, predicted 
   REQUIRE(calibration.network.levels.size() == 2);
   CHECK(calibration.network.levels[0].size == 2);
   REQUIRE(calibration.compressors.size() == 3);
-  REQUIRE(calibration.asked.size() == 3);
+  REQUIRE(calibration.requested.size() == 3);
   for (std::size_t i = 0; i < all.size(); ++i) {
     CAPTURE(i);
-    CHECK(calibration.asked[i].compressor == all[i].schedule.compressor);
+    CHECK(calibration.requested[i].compressor == all[i].schedule.compressor);
     const live::Prediction prediction = live::predict(all[i], calibration);
     CHECK(prediction.transfers.front().compressor == calibration.compressors[i]);  // with its own density
     CHECK(prediction.iteration_us > 0);

@@ -92,7 +92,7 @@ TEST_CASE("live calibration: sizes grow, and no run of neighbouring tensors has 
   const std::vector<std::int64_t> sizes =
       live::calibration_sizes(profile, {.sizes = 40, .min_bytes = 28, .max_bytes = 4000});
   CHECK(sizes.size() == 40);
-  CHECK(std::adjacent_find(sizes.begin(), sizes.end(), std::greater_equal<>()) == sizes.end());
+  CHECK(std::ranges::adjacent_find(sizes, std::greater_equal<>()) == sizes.end());
   for (const std::int64_t size : sizes) {
     CHECK(size % 4 == 0);
     for (std::size_t begin = 0; begin < tensors.size(); ++begin)
@@ -150,7 +150,7 @@ TEST_CASE("live: a frozen prediction and a calibration are JSON that reads back"
   live::Calibration calibration = live_tests::made_up(spec);
   calibration.where = "here";
   calibration.compressors = {planner::built_in_compressor("dgc")};
-  calibration.asked = {{.compressor = planner::built_in_compressor("dgc"), .error_feedback = true}};
+  calibration.requested = {{.compressor = planner::built_in_compressor("dgc"), .error_feedback = true}};
   const live::Prediction prediction = live::predict(spec, calibration);
   const auto prediction_file = nlohmann::json::parse(live::prediction_text(spec, prediction));
   CHECK(prediction_file.at("iteration_us") == prediction.iteration_us);
@@ -161,7 +161,7 @@ TEST_CASE("live: a frozen prediction and a calibration are JSON that reads back"
   CHECK(back.network == calibration.network);
   CHECK(back.profile == calibration.profile);
   CHECK(back.compressors == calibration.compressors);
-  CHECK(back.asked == calibration.asked);
+  CHECK(back.requested == calibration.requested);
   CHECK(back.where == "here");
 }
 

@@ -82,7 +82,7 @@ const auto& entry_at(const Request& request, std::string_view key, const Table& 
   names.reserve(table.size());
   for (const auto& each : table) names.push_back(each.name);
   const std::string name = request.at(key).one_of(names);
-  return *std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.name == name; });
+  return *std::ranges::find_if(table, [&](const auto& each) { return each.name == name; });
 }
 
 /// Returns the counts of the last call, indexed by rank.

@@ -102,7 +102,7 @@ double balanced_words(const SampledGradients& sampled) {
     }
   });
   constexpr double kBytesPerWord = 4;
-  return static_cast<double>(*std::max_element(bytes.begin(), bytes.end())) / kBytesPerWord;
+  return static_cast<double>(*std::ranges::max_element(bytes)) / kBytesPerWord;
 }
 
 Values split_gain(const Request& request) {

@@ -61,16 +61,12 @@ TEST_CASE("cuda session: each layer behind a gate of its own, between two events
     session.time_layers(forward, backward);
     std::string order;
     for (const support::FakeCall& call : gpu.calls) order += call.function + " ";
-    CHECK(order ==
-          "hold record cudnnConvolutionForward cudnnAddTensor record "
-          "hold record cudnnActivationForward record "
-          "hold record cublasLtMatmul record "
-          "hold record cudnnSoftmaxForward own record "
-          "hold record own record "
-          "hold record cublasLtMatmul cublasLtMatmul cublasLtMatmul record "
-          "hold record cudnnActivationBackward record "
-          "hold record cudnnConvolutionBackwardFilter cudnnConvolutionBackwardBias record "
-          "synchronize ");
+    CHECK(
+        order ==
+        "hold record cudnnConvolutionForward cudnnAddTensor record hold record cudnnActivationForward record "
+        "hold record cublasLtMatmul record hold record cudnnSoftmaxForward own record hold record own record "
+        "hold record cublasLtMatmul cublasLtMatmul cublasLtMatmul record hold record cudnnActivationBackward "
+        "record hold record cudnnConvolutionBackwardFilter cudnnConvolutionBackwardBias record synchronize ");
     // the fake's events are 3 us apart; the input and the view take no time
     CHECK(forward == std::vector<double>{0, 3, 3, 0, 3, 3});
     CHECK(backward == forward);
