@@ -182,8 +182,8 @@ Entry entry_of_stages(const Scenario& scenario, std::int64_t workers, const Sche
     const std::int64_t samples =
         options.samples ? *options.samples : samples_for(workers, schedule, work_of(run), entries, warnings);
     if (samples > 0)
-      out.interval =
-          interval_divided(scenario, schedule, run, samples, [&](std::int64_t done) { report_progress(done, samples); });
+      out.interval = interval_divided(scenario, schedule, run, samples,
+                                      [&](std::int64_t done) { report_progress(done, samples); });
   }
   out.stages = std::move(run.stages);
   for (const planner::StageMetrics& stage : out.stages) {
@@ -264,9 +264,10 @@ Results run(const Scenario& scenario, const RunOptions& options) {
             : !planner::has_spread(setting)
                 ? 0
                 : samples_for(workers, schedule, planner::work_of(setting, run), total, warnings);
-        auto interval = samples == 0 ? std::nullopt
-                                     : planner::interval(setting, schedule, run, samples,
-                                                         [&](std::int64_t done) { report_progress(done, samples); });
+        auto interval = samples == 0
+                            ? std::nullopt
+                            : planner::interval(setting, schedule, run, samples,
+                                                [&](std::int64_t done) { report_progress(done, samples); });
         Entry& entry = results.entries.emplace_back(entry_of(schedule, run.metrics));
         entry.by_worker = planner::report_workers(setting, run);
         entry.what_if = changed(schedule, options.changes, [&](const planner::Change& change) {

@@ -1,6 +1,7 @@
 // Makes emissions without scenarios: reads lines of {"target", "sizes" in bytes, backward order, "groups" as
-// counts, "names"?, "modules"?, "shapes"?, "dtype"?, "schedule"? as in a scenario, "accumulation_steps"?, "head"?, a last
-// layer that is tied to the first} and prints on a line the emission's JSON, which gets the key "text".
+// counts, "names"?, "modules"?, "shapes"?, "dtype"?, "schedule"? as in a scenario, "accumulation_steps"?,
+// "head"?, a last layer that is tied to the first} and prints on a line the emission's JSON, which gets the
+// key "text".
 
 #include <iostream>
 #include <string>
