@@ -80,7 +80,8 @@ std::string schedule_of(const core::Profile& profile, Replay& replay, const Meas
     return R"({"name": "fsdp", "prefetch": 0, "scatters_in_flight": 0})";
   const bool is_zero = replay.schedule == kZero;
   if ((replay.schedule != "ddp" && !is_zero) || !are_gradients(profile, measured.buckets))
-    return is_zero ? R"({"name": "zero1"})" : fmt::format("\"{}\"", replay.schedule);
+    return is_zero ? R"({"name": "zero1", "all_reduce_gradients": false})"
+                   : fmt::format("\"{}\"", replay.schedule);
   replay.plan = planner::plan_text(plan_of(profile, replay, measured.buckets));
   replay.buckets = measured.buckets.size();
   return fmt::format(R"({{"pipeline": {}, "fusion": {{"kind": "plan", "file": {}}}}})",
