@@ -75,7 +75,7 @@ Observed observe(const Setting& setting, const Simulated& simulated) {
       const Sent sent = {.span = span, .stream = tasks[i].stream, .kind = *collective};
       out.collectives[group].push_back(sent);
       // compressed gradients may travel in an all-gather
-      if (*collective == first || first == core::CollectiveKind::all_reduce) out.first[group] = sent;
+      if (*collective == first || simulated.program.has_all_reduces_alone()) out.first[group] = sent;
     }
     if (tasks[i].stream != Lowered::kCompute) continue;
     if (label.kind == Kind::encode) out.sendable[label.item] = span.end;
@@ -101,7 +101,7 @@ std::string waited_for(const Observed& seen, const Sent& sent, Time sendable) {
   for (auto earlier = begin; earlier != end; ++earlier) {
     if (earlier->second.stream != sent.stream) continue;
     const bool is_other_gather = earlier->second.kind == core::CollectiveKind::all_gather &&
-                                 sent.kind == core::CollectiveKind::reduce_scatter;
+                                 sent.kind != core::CollectiveKind::all_gather;
     return is_other_gather ? "gather" : "channel";
   }
   if (seen.ticks.contains(start)) return "tick";
@@ -320,7 +320,9 @@ std::optional<double> s_max(const Setting& setting, const CommunicationPlan& pla
 /// Built-in compressors that the pipeline supports, without duplicates under other names.
 std::vector<Compressor> candidates(const Setting& setting, const Schedule& schedule) {
   if (setting.costs.workers() == 1) return {};
-  if (!schedule.pipeline->takes_compression || has_types_of_its_own(setting, schedule)) return {};
+  if (!schedule.pipeline->takes_compression || schedule.options.all_reduces ||
+      has_types_of_its_own(setting, schedule))
+    return {};
   const Program program = schedule.pipeline->program(1, schedule.options);
   const bool halves = !program.has_all_reduces_alone();
   const bool wide = setting.workload.profile->dtype == core::Dtype::float32;

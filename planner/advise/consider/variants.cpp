@@ -125,6 +125,7 @@ std::vector<std::vector<Variant>> all_variants(const Setting& setting, const Con
 std::string obstacle(const Setting& setting, const Schedule& schedule, const Variant& variant) {
   const std::string_view pipeline = schedule.pipeline->name;
   if (!schedule.pipeline->takes_compression) return fmt::format("pipeline {} takes no compressor", pipeline);
+  if (schedule.options.all_reduces) return "all_reduce_gradients takes no compressor";
   if (has_types_of_its_own(setting, schedule)) return "collectives have data types of their own";
   const Compressor& compressor = variant.compressor;
   if (compressor.low_rank && !has_shapes(*setting.workload.profile))
