@@ -433,9 +433,9 @@ void add_import(const Command& program) {
   command.add_output("--network", options->network,
                      "write a network made from the NCCL kernels of a trace to this file");
   command
-      .add_output(
-          "--plan", options->plan,
-          "write the buckets of DDP that a trace shows to this file, as a plan for scenarios and compare")
+      .add_output("--plan", options->plan,
+                  "write the buckets of DDP or ZeRO-1/2 that a trace shows to this file, as a plan for "
+                  "scenarios and compare")
       .needs(output);
   command.add_option("--group", options->group,
                      "process group whose collectives make the network, by name or description or as "

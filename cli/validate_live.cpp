@@ -179,9 +179,9 @@ std::vector<live::RunSpec> specs_of_scenario(const Options& options, const Field
     spec.profile = scenario.profile;
     spec.schedule = schedule;
     spec.all_reduce = scenario.all_reduce;
-    spec.conditions = scenario.conditions;
     spec.workers =
         options.workers > 0 ? options.workers : static_cast<std::uint32_t>(scenario.workers.front());
+    spec.conditions = planner::on_workers(scenario.conditions, spec.workers);
     set_profile(options, spec);
     out.push_back(std::move(spec));
   }

@@ -44,10 +44,10 @@ Range hitopk_shard(const transport::Transport& transport, std::size_t elements,
                    std::uint32_t workers_per_node);
 
 /// Works in place: `gradient` becomes the sum, and the unselected elements of the shard go to `rest`, which
-/// is as long as the shard. Returns the number of elements of the sum. With `max`,
-/// selections go round one at a time if all together would take more than half a shard (gather.hpp), and
-/// shards' sums that may be more than a quarter of a gradient are sent in four pieces. Memory in gradients:
-/// half a shard, or half of a shard's sum twice.
+/// is as long as the shard. Returns the number of elements of the sum. With `max`, selections go round one at
+/// a time if all together would take more than half a shard (gather.hpp), and shards' sums that may be more
+/// than a quarter of a gradient are sent in four pieces. Memory in gradients: half a shard, or half of a
+/// shard's sum twice.
 std::size_t hitopk(transport::Transport& transport, std::span<float> gradient, const HiTopKOptions& options,
                    const Selector& select, std::span<float> rest);
 

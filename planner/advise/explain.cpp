@@ -41,6 +41,7 @@ struct Observed {
   std::vector<Span> computing;                 ///< of the first worker, in order, over all iterations
   std::multimap<Time, Sent> communicating;     ///< by end, over all iterations
   std::set<Time> ticks;                        ///< over all iterations
+  bool gathers = false;                        ///< what is no gradients, in all-gathers
 };
 
 /// The collective that a group's gradients wait for the channel to run, before any other one of the group.
@@ -55,6 +56,7 @@ Observed observe(const Setting& setting, const Simulated& simulated) {
   const std::uint32_t iteration = setting.conditions.iterations > 1 ? 1 : 0;
   const core::CollectiveKind first = first_kind(simulated.program);
   Observed out;
+  out.gathers = !simulated.program.has_all_reduces_alone();
   out.backward_begins = Time::max();
   out.collectives.resize(simulated.groups.size());
   out.first.resize(simulated.groups.size());
@@ -100,7 +102,7 @@ std::string waited_for(const Observed& seen, const Sent& sent, Time sendable) {
   const auto [begin, end] = seen.communicating.equal_range(start);
   for (auto earlier = begin; earlier != end; ++earlier) {
     if (earlier->second.stream != sent.stream) continue;
-    const bool is_other_gather = earlier->second.kind == core::CollectiveKind::all_gather &&
+    const bool is_other_gather = seen.gathers && earlier->second.kind == core::CollectiveKind::all_gather &&
                                  sent.kind != core::CollectiveKind::all_gather;
     return is_other_gather ? "gather" : "channel";
   }

@@ -134,11 +134,11 @@ std::optional<DerivedCost> cost_in_node(const core::Network& network, std::int64
 // The numbers were chosen by 23 tables of nccl-tests on 2 to 128 nodes of A100, H100, H200 and B200 that
 // others published, and held against 15 more; docs/networks.md says how well.
 
-/// The share of its data sheet's rate that a port reaches with a ring; with trees it is this share of that.
-constexpr double kReachedRate = 0.85;
+/// The share of what a port reaches with a ring that it reaches with trees.
 constexpr double kReachedByTrees = 0.7;
-/// Of a message of a ring between GPUs of one node, for each hop beyond those of the node's own ring.
-constexpr double kHopInsideUs = 4;
+/// A hop of a ring inside a node, beyond those of the node's own ring, takes this many times as long as one
+/// in a short message, whose protocol has less to start.
+constexpr double kHopInside = 3;
 
 /// Whether an all-reduce may go along trees, as a library chooses where it is free to.
 bool may_take_trees(const core::Network& network, std::int64_t node, const Algorithm& algorithm,
@@ -197,7 +197,8 @@ DerivedCost cost_of_nodes(const core::Network& network, std::int64_t workers, co
   };
   const auto ring = [&] {
     const double hops_inside = passes * (static_cast<double>(workers - node) - (nodes - 1));
-    return together(between_us + hops_inside * kHopInsideUs, over_port(static_cast<double>(workers)));
+    return together(between_us + kHopInside * hops_inside * network.levels.front().link.alpha_us,
+                    over_port(static_cast<double>(workers)));
   };
   // Up and down again, and a hop of a tree takes two of a ring.
   const auto trees = [&] {
@@ -220,8 +221,8 @@ DerivedCost cost_of_nodes(const core::Network& network, std::int64_t workers, co
               : by_trees ? smaller(ring(), trees())
                          : ring();
   out.derivation = fmt::format(
-      "{} nodes of {} workers over {:.6g} Gb/s for each {}: the curve of one node {}{}{}", workers / node,
-      node, 8e-3 / joins.link.beta_us_per_byte, joins.shared ? "node" : "worker",
+      "{} nodes of {} workers over ports that reach {:.6g} Gb/s for each {}: the curve of one node {}{}{}",
+      workers / node, node, 8e-3 / joins.link.beta_us_per_byte, joins.shared ? "node" : "worker",
       in_turn    ? "and, after it, a ring between nodes"
       : by_trees ? "or, if that takes longer, the ports, with a ring through all workers or trees, "
                    "whichever is faster"
@@ -270,15 +271,21 @@ std::set<std::int64_t> measured_workers(const core::Network& network) {
 
 void join_nodes(core::Network& network, std::int64_t node, const core::Link& between, bool is_shared) {
   core::Link inside;
-  if (const core::Measured* whole = find_measured(network, node, {}, CollectiveKind::all_reduce)) {
-    const CostCurve& curve = whole->curve;
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather}) {
+    const core::Measured* measured = find_measured(network, node, {}, kind);
+    if (measured == nullptr) continue;
+    const CostCurve& curve = measured->curve;
     const auto p = static_cast<double>(node);
     const double last = sizes_of(curve).back();
-    inside.alpha_us = curve.startup_us() / (2 * (p - 1));
+    const double hops = (kind == CollectiveKind::all_reduce ? 2 : 1) * (p - 1);
+    inside.alpha_us = curve.startup_us() / hops;
     inside.beta_us_per_byte =
-        std::max(0.0, curve.us(last) - curve.startup_us()) / std::max(1.0, last) * p / (2 * (p - 1));
+        std::max(0.0, curve.us(last) - curve.startup_us()) / std::max(1.0, last) * p / hops;
+    break;
   }
   network.link.reset();
+  std::erase_if(network.measured, [&](const core::Measured& each) { return each.workers > node; });
   network.levels = {{.name = std::string(kMeasuredNode), .size = node, .link = inside},
                     {.name = "between", .size = {}, .link = between, .shared = is_shared}};
   network.levels.back().link.beta_us_per_byte /= kReachedRate;

@@ -31,13 +31,15 @@ std::set<std::int64_t> measured_workers(const core::Network& network);
 /// factors of the cost that is derived for them (docs/networks.md).
 constexpr double kNodesLow = 0.7;
 constexpr double kNodesHigh = 2;
+/// The share of its data sheet's rate that a port reaches, by the same times.
+constexpr double kReachedRate = 0.85;
 /// The startup of a message between nodes where it is not known, fitted to the same times.
 constexpr double kHopBetweenUs = 15;
 
 /// Adds such levels to a network that has curves and no levels: nodes of `node` workers, one of
-/// measured_workers(), joined by ports of which `between` is the data sheet's
-/// rate. The link inside, for what needs one, is fitted to the
-/// all-reduce of a node.
+/// measured_workers(), joined by ports of which `between` has the data sheet's rate. The link inside is
+/// fitted to the all-reduce of a node, or to what else was measured on it. Curves of more workers are
+/// dropped.
 void join_nodes(core::Network& network, std::int64_t node, const core::Link& between, bool is_shared);
 
 /// A cost with how it was derived, in words, and the range of factors that 95 % of the true times are

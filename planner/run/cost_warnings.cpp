@@ -104,7 +104,7 @@ void add_frozen_warning(const Setting& setting, const CommunicationPlan& plan,
   warnings.push_back({.subject = "frozen parameters",
                       .weight = times,
                       .text = fmt::format(
-                          "parameters that are not trained have {:.1f} times the elements of those that are; "
+                          "parameters that are not trained have {:.2g} times the elements of those that are; "
                           "that they are gathered, too, is left out of times and memory",
                           times)});
 }

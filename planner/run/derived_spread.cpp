@@ -66,10 +66,9 @@ void add_sampled(core::Network& sampled, const std::vector<DerivedRange>& ranges
                                                        .curve = sampled_curve(range.cost, sample),
                                                        .fit = {}});
   if (!has_measured_nodes(sampled)) return;
-  core::Link& between = sampled.levels.back().link;
   const double times = factor_between(kNodesLow, kNodesHigh, sample);
-  between.alpha_us *= times;
-  between.beta_us_per_byte *= times;
+  for (core::Level& level : sampled.levels) level.link.alpha_us *= times;
+  sampled.levels.back().link.beta_us_per_byte *= times;
 }
 
 }  // namespace planner

@@ -66,6 +66,8 @@ planner::Metrics what_if_divided(const Scenario& scenario, const Schedule& sched
 }
 
 bool has_spread(const Scenario& scenario, std::int64_t workers) {
+  for (const std::int64_t measured : planner::measured_workers(scenario.network))
+    if (planner::varies(scenario.network, measured)) return true;
   return planner::varies(scenario.profile) ||
          (planner::has_measured_nodes(scenario.network) && workers > *scenario.network.levels.front().size);
 }
@@ -78,6 +80,8 @@ std::optional<planner::Interval> interval_divided(const Scenario& scenario, cons
   const auto sampled_us = [&](std::uint64_t sample) {
     Scenario then = same_parts;
     then.profile = planner::sampled(scenario.profile, sample);
+    for (const std::int64_t measured : planner::measured_workers(scenario.network))
+      then.network = planner::sampled(then.network, measured, sample);
     planner::add_sampled(then.network, {}, run.metrics.workers, {}, sample);
     return run_divided(then, run.metrics.workers, same_groups).metrics.iteration_us;
   };

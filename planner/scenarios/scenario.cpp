@@ -424,10 +424,12 @@ core::Network read_network_of(const Field& field) {
   const double startup_us = states_startup ? time_at(*between, "startup_us") : planner::kHopBetweenUs;
   planner::join_nodes(network, node, {.alpha_us = startup_us, .beta_us_per_byte = 8e-3 / gbps},
                       flag_at(*between, "shared", false));
-  network.origin.source +=
-      "; nodes joined by the scenario's ports, which are ASSUMED to reach 85 % of their rate";
+  network.origin.source += fmt::format(
+      "; nodes are joined by the scenario's ports, which are ASSUMED to reach {:.0f} % of their rate",
+      100 * planner::kReachedRate);
   if (!states_startup)
-    network.origin.source += fmt::format(", and whose messages to start in {} us", planner::kHopBetweenUs);
+    network.origin.source += fmt::format("; a message between nodes is ASSUMED to take {:.6g} us to start",
+                                         planner::kHopBetweenUs);
   return network;
 }
 

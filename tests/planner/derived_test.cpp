@@ -427,16 +427,16 @@ TEST_CASE("derived: nodes over ports: startups of all hops, then whichever of no
   join_nodes(network, 2, {.alpha_us = 5, .beta_us_per_byte = 0.008}, false);
   const double startup = 10 - 990.0 / 999;  // of the node's curve, a straight line
   const double port = 0.008 / 0.85;
+  const double hop = 3 * 10.0 / 2;  // inside a node, where 2 hops of a short message take 10 us
   // 4 workers are 2 nodes. Trees: a level up and down, each of two hops; 2 x 1/2 of M / 2 over 0.7 of the
   // port
   CHECK(us(network, 4, kAllReduce, 1e6) == Approx(20 + startup + 0.5e6 * port / 0.7));
-  // A ring has 2 hops between nodes and 4 inside, of which 2 are in the node's curve; the others take 4 us
-  // each.
-  CHECK(us(network, 4, kAllReduce, 1000) == Approx(10 + 8 + startup + 0.75e3 * port));
-  // 6 workers of 3 nodes: 2 x 2 hops between and 2 x 2 more inside; 2 x 5/6 of M / 2 over the port
-  CHECK(us(network, 6, kAllReduce, 1e6) == Approx(20 + 16 + startup + 2 * 5.0 / 6 / 2 * 1e6 * port));
+  CHECK(us(network, 4, kAllReduce, 1000) == Approx(20 + startup + 0.5e3 * port / 0.7));
+  // 6 workers of 3 nodes: 2 x 2 hops between and 2 x 2 more inside; 2 x 5/6 of M / 2 over the port. Trees
+  // would have 2 levels, and send 2 x 2/3 of M / 2
+  CHECK(us(network, 6, kAllReduce, 1e6) == Approx(20 + 4 * hop + startup + 2 * 5.0 / 6 / 2 * 1e6 * port));
   CHECK(us(network, 4, kReduceScatter, 1e6) ==
-        Approx(5 + 4 + us(network, 2, kReduceScatter, 1) + 3.0 / 4 / 2 * 1e6 * port).epsilon(1e-3));
+        Approx(5 + hop + us(network, 2, kReduceScatter, 1) + 3.0 / 4 / 2 * 1e6 * port).epsilon(1e-3));
   CHECK(derived_cost(network, 4, {}, kAllReduce)->low_factor == Approx(0.7));
   CHECK(derived_cost(network, 4, {}, kAllReduce)->high_factor == Approx(2));
   CHECK(us(network, 4, kAllReduce, 1e6, {.name = "two_level"}) == Approx(10 + 1000 + 0.5e6 * port));
@@ -444,13 +444,14 @@ TEST_CASE("derived: nodes over ports: startups of all hops, then whichever of no
   // With ten times the rate the node takes longer: 2 x 3/4 of the message pass a worker instead of 2 x 1/2.
   Network fast = measured_on({{2, {{1000, 10}, {1e6, 1000}}}});
   join_nodes(fast, 2, {.alpha_us = 5, .beta_us_per_byte = 0.0008}, false);
-  CHECK(us(fast, 4, kAllReduce, 1e6) == Approx(10 + 8 + 1.5 * 1000));
+  CHECK(us(fast, 4, kAllReduce, 1e6) == Approx(20 + 1.5 * 1000));  // along trees
   Network shared = measured_on({{2, {{1000, 10}, {1e6, 1000}}}});
   join_nodes(shared, 2, {.alpha_us = 5, .beta_us_per_byte = 0.008}, true);
   CHECK(us(shared, 4, kAllReduce, 1e6) == Approx(20 + startup + 1e6 * port / 0.7));
   CHECK_THROWS_AS(us(network, 5, kAllReduce, 1e6), core::Unsupported);
   network.measured[0].algorithm = "ring";
-  CHECK(us(network, 4, kAllReduce, 1e6) == Approx(10 + 8 + startup + 2 * 3.0 / 4 / 2 * 1e6 * port));
+  // A ring has 2 hops between nodes and 4 inside, of which 2 are in the node's curve.
+  CHECK(us(network, 4, kAllReduce, 1e6) == Approx(10 + 2 * hop + startup + 2 * 3.0 / 4 / 2 * 1e6 * port));
 }
 
 TEST_CASE(
@@ -461,7 +462,8 @@ TEST_CASE(
   // 128 nodes: 7 levels up and down, each of two hops, where a ring has 254 hops between nodes
   CHECK(us(network, 1024, kAllReduce, 512) == Approx(inside + 2 * 7 * 2 * 15).epsilon(0.02));
   const double gather = us(network, 8, kAllGather, 512);
-  CHECK(us(network, 1024, kAllGather, 512) == Approx(gather + 127 * 15 + (1016 - 127) * 4).epsilon(0.02));
+  CHECK(us(network, 1024, kAllGather, 512) ==
+        Approx(gather + 127 * 15 + (1016 - 127) * 3 * inside / 14).epsilon(0.02));
 }
 
 TEST_CASE("derived: the cost of nodes lies on or above both curves, and grows with the nodes") {

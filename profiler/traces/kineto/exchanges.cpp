@@ -99,9 +99,11 @@ class Uses {
   }
 
   /// Parameters are gathered where gradients are scattered. Also where whole gradients are summed each worker
-  /// may update a share of the parameters, but no schedule gathers them then.
+  /// may update a share of the parameters, which counts as its own work; what hooks of gradients gather is
+  /// encoded gradients.
   bool is_exchanged_gather(std::size_t i) const {
-    return !scatters_ || (use(i).sums_in_forward && !use(i).sums_from_hooks);
+    if (!scatters_) return all_[i].from != LaunchedFrom::accumulation;
+    return (use(i).sums_in_forward && !use(i).sums_from_hooks);
   }
 
   bool is_exchange(std::size_t i) const {
