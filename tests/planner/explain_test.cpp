@@ -57,6 +57,18 @@ TEST_CASE("explain: what can be waited for is named as what it is") {
       std::set<std::string>{"tick"});
 }
 
+TEST_CASE("explain: encoded gradients in an all-gather are a group before it on the channel, and no gather") {
+  const Scene scene(support::profile_of({{10, 20, {100}}, {10, 20, {100}}}), support::pair_of(4, 0.1));
+  const Explanation found = explained(scene, R"({"pipeline": "wfbp", "fusion": {"kind": "plan", "file": {
+      "format": "fusewise.plan", "version": 1, "model": "m", "workers": 2, "pipeline": "wfbp",
+      "collectives": {"all_reduce": "ring"}, "compression": "none", "optimality": "heuristic", "groups": [
+        {"tensors": ["l2.a"], "bytes": 400,
+         "compression": {"name": "x", "ratio": 0.9, "collective": "all_gather"}},
+        {"tensors": ["l1.a"], "bytes": 400}]}}})");
+  CHECK(found.groups[0].waited_for == "gradients");
+  CHECK(found.groups[1].waited_for == "channel");
+}
+
 TEST_CASE("explain: on several channels a reduce-scatter waits for the limit of those in flight") {
   const Scene scene(support::profile_of({{10, 20, {100}}, {10, 20, {100}}, {10, 20, {100}}}),
                     support::pair_of(4, 0.4), 2, {.channels = 2});

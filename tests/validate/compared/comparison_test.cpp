@@ -292,6 +292,22 @@ TEST_CASE(
             "scenario whose schedule is fsdp2\n");
 }
 
+TEST_CASE("compare: a plan whose shards all workers hold together needs no all-reduces") {
+  const support::TemporaryFolder folder;
+  const std::string trace = (support::source_dir() / "tests/data/cpu/fsdp/rank0.json.gz").string();
+  const std::string profile = folder / "j.profile.json";
+  REQUIRE(support::run_program({"import", trace, "-o", profile}).exit_code == 0);
+  const std::string scenario = folder.put("s.json", fmt::format(R"({{
+    "format": "fusewise.scenario", "version": 1, "profile": "{}", "network": "v100-10gbe", "workers": 2,
+    "schedules": [{{"label": "shards", "pipeline": "sharded", "fusion": "all", "shard_workers": 2}}]}})",
+                                                                profile));
+  const std::string plan = folder / "s.plan.json";
+  REQUIRE(support::run_program({"plan", scenario, "--schedule", "shards", "-o", plan}).exit_code == 0);
+  const support::Outcome compared = support::run_program({"compare", trace, "--plan", plan});
+  CAPTURE(compared.err);
+  CHECK(compared.exit_code == 0);
+}
+
 TEST_CASE("compare: a trace with itself has no difference") {
   const support::Outcome same = support::run_program(
       {"compare", kJob + "/worker0.pt.trace.json.gz", kJob + "/worker0.pt.trace.json.gz"});

@@ -68,6 +68,15 @@ std::vector<Case> cases() {
        },
        {true, true, false, true, false},
        "0"},
+      {"encoded gradients that hooks gather are no layer's work, but parameters gathered after the update "
+       "are",
+       {
+           {"allreduce", "0", 1000, kHook, 5},
+           {"_allgather_base", "0", 100, kHook, 6},
+           {"_allgather_base", "0", 900, kElsewhere},
+       },
+       {false, false, true},
+       "0"},
       {"the group whose hooks sum gradients counts, also if another carries more",
        {
            {"allreduce", "tp", 9000, kForward},
