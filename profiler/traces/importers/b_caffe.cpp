@@ -130,7 +130,7 @@ std::map<std::int64_t, std::vector<double>> all_reduces_of(const Run& run) {
 
 std::vector<Series> read_b_caffe_all_reduces(const LogFile& log, const ImportOptions& options) {
   const std::vector<Run> runs = read_runs(log);
-  Series out = {.path = log.path, .workers = workers_told(log, options, "tmp")};
+  Series out = {.path = log.path, .workers = stated_workers(log, options, "tmp")};
   for (const auto& [bytes, times] : all_reduces_of(runs[last_complete(runs)]))
     out.points.emplace_back(static_cast<double>(bytes), core::statistics(times).median);
   if (out.points.empty()) refuse(log, "all-reduce times above 0", "none");

@@ -94,7 +94,7 @@ std::vector<Series> read_csv_series(const LogFile& log, const ImportOptions& opt
       like.algorithm = std::string(*algorithm);
     const auto workers = columns.find(row, "workers");
     like.workers = workers ? integer(row.line, *workers, "workers", 1, core::kMaxWorkers)
-                           : workers_told(log, options, "");
+                           : stated_workers(log, options, "");
     add_point(curves.like(like).points, row.line, *columns.find(row, "bytes"), *columns.find(row, "us"), 1);
   }
   return std::move(curves).take();

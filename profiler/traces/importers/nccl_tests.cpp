@@ -187,12 +187,12 @@ std::string wrong_row(std::string_view where, std::string_view errors) {
 
 /// What a log says, and where: FILE:LINE or `FILE: /pointer`.
 template <typename Value>
-struct Told {
+struct Stated {
   Value value{};
   std::string where;
 };
 
-[[noreturn]] void refuse_told(std::string_view where, std::string_view what, std::string_view got) {
+[[noreturn]] void refuse_stated(std::string_view where, std::string_view what, std::string_view got) {
   throw core::InputError(fmt::format("{}: expected {}, got {}", where, what, got));
 }
 
@@ -203,8 +203,8 @@ std::string place_of(const core::Field& field) {
 
 /// `#  Rank  0 Group  0 Pid ...`: counts the ranks of the first group, which are all ranks unless the run was
 /// split.
-Told<std::int64_t> ranks_listed(const std::vector<Line>& lines) {
-  Told<std::int64_t> out;
+Stated<std::int64_t> ranks_listed(const std::vector<Line>& lines) {
+  Stated<std::int64_t> out;
   std::optional<std::string_view> first_group;
   for (const Line& line : lines) {
     std::vector<std::string_view> words = words_of(line.text);
@@ -220,24 +220,25 @@ Told<std::int64_t> ranks_listed(const std::vector<Line>& lines) {
   return out;
 }
 
-std::int64_t workers_of(const LogFile& log, const Told<std::int64_t>& listed, const ImportOptions& options) {
+std::int64_t workers_of(const LogFile& log, const Stated<std::int64_t>& listed,
+                        const ImportOptions& options) {
   if (listed.value == 0)
-    return workers_told(log, options, "",
-                        "neither, nor lines of devices (the number of processes, as after mpirun -np, says "
-                        "nothing of the GPUs of each)");
+    return stated_workers(log, options, "",
+                          "neither, nor lines of devices (the number of processes, as after mpirun -np, says "
+                          "nothing of the GPUs of each)");
   if (options.workers != 0 && options.workers != listed.value)
-    refuse_told(listed.where, fmt::format("{} ranks, as --workers says", options.workers),
-                fmt::to_string(listed.value));
+    refuse_stated(listed.where, fmt::format("{} ranks, as --workers says", options.workers),
+                  fmt::to_string(listed.value));
   return listed.value;
 }
 
-using ToldCollective = Told<std::optional<core::CollectiveKind>>;
+using StatedCollective = Stated<std::optional<core::CollectiveKind>>;
 
-core::CollectiveKind collective_of(const LogFile& log, const ToldCollective& in_log,
+core::CollectiveKind collective_of(const LogFile& log, const StatedCollective& in_log,
                                    const ImportOptions& options) {
   const std::optional<core::CollectiveKind> given = given_collective(options);
   if (given && in_log.value && *given != *in_log.value)
-    refuse_told(in_log.where, name(*given), name(*in_log.value));
+    refuse_stated(in_log.where, name(*given), name(*in_log.value));
   if (given) return *given;
   if (in_log.value) return *in_log.value;
   const std::optional<core::CollectiveKind> named = collective_in(file_name(log));
@@ -246,8 +247,8 @@ core::CollectiveKind collective_of(const LogFile& log, const ToldCollective& in_
 }
 
 /// Reads the lines above and below the table, where the program's name may appear.
-ToldCollective collective_in_text(const std::vector<Line>& lines, const std::vector<Line>& rows) {
-  ToldCollective out;
+StatedCollective collective_in_text(const std::vector<Line>& lines, const std::vector<Line>& rows) {
+  StatedCollective out;
   std::string text;
   for (const Line& line : lines) {
     if (line.number >= rows.front().number && line.number <= rows.back().number) continue;
@@ -274,7 +275,7 @@ bool names_other_program(std::string_view line) {
 
 /// The last program that is named above one of several tables, other than by the end of the run before it.
 /// Where it is another one than ours, there is a place and no collective.
-ToldCollective collective_above(const std::vector<Line>& lines) {
+StatedCollective collective_above(const std::vector<Line>& lines) {
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
     const bool names_one = names_other_program(line->text) ||
                            (collective_in(line->text) && collectives_in(line->text).size() < 2);
@@ -422,7 +423,7 @@ std::vector<Series> read_text(const LogFile& log, const ImportOptions& options) 
     const std::vector<Line> below = without_others({header + 1, next}, text);
     const std::vector<Line> rows = rows_of(log, below, "nccl-tests");
     const std::vector<Line> before = is_only ? lines : std::vector<Line>(above, header);
-    const ToldCollective told = is_only ? collective_in_text(lines, rows) : collective_above(before);
+    const StatedCollective told = is_only ? collective_in_text(lines, rows) : collective_above(before);
     const std::optional<core::CollectiveKind> given = given_collective(options);
     const bool is_other =
         !is_only && !told.where.empty() && (!told.value || (given && *given != *told.value));

@@ -39,7 +39,7 @@ Row read_row(const Line& line) {
 
 /// Returns the first column if it exists, otherwise the option or the number in the file's name.
 std::int64_t workers_of(const LogFile& log, const std::vector<Row>& rows, const ImportOptions& options) {
-  if (rows.front().nodes.empty()) return workers_told(log, options, "");
+  if (rows.front().nodes.empty()) return stated_workers(log, options, "");
   const std::int64_t nodes = integer(rows.front().line, rows.front().nodes, "nodes", 1, core::kMaxWorkers);
   if (options.workers != 0 && options.workers != nodes)
     rows.front().line.expected(fmt::format("{} nodes, as --workers says", options.workers),

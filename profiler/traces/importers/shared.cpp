@@ -61,8 +61,8 @@ std::string assumptions(const ImportOptions& options) {
       options.forward_ratio, options.batch_size);
 }
 
-std::int64_t workers_told(const LogFile& log, const ImportOptions& options, std::string_view prefix,
-                          std::string_view neither) {
+std::int64_t stated_workers(const LogFile& log, const ImportOptions& options, std::string_view prefix,
+                            std::string_view neither) {
   if (options.workers > 0) return options.workers;
   const std::string name = stem(log);
   const std::vector<std::string_view> numbers = numbers_in(name, prefix);

@@ -30,8 +30,8 @@ std::string assumptions(const ImportOptions& options);
 
 /// Returns the number of workers in the file's name: its only digits directly after `prefix`. A number given
 /// by the user has priority; rejects if there is neither, and says `neither`.
-std::int64_t workers_told(const LogFile& log, const ImportOptions& options, std::string_view prefix,
-                          std::string_view neither = "neither");
+std::int64_t stated_workers(const LogFile& log, const ImportOptions& options, std::string_view prefix,
+                            std::string_view neither = "neither");
 
 using CurvePoints = std::vector<std::pair<double, double>>;
 

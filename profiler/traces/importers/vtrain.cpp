@@ -31,7 +31,7 @@ bool is_vtrain(std::string_view text, std::string_view /*path*/) { return has_li
 
 std::vector<Series> read_vtrain(const LogFile& log, const ImportOptions& options) {
   const CsvTable table = read_csv(log, is_header, kHeader);
-  Series out = {.path = log.path, .workers = workers_told(log, options, "GPU")};
+  Series out = {.path = log.path, .workers = stated_workers(log, options, "GPU")};
   for (const CsvRow& row : table.rows) {
     add_point(out.points, row.line, row.fields[0], row.fields[3], kNsPerUs);
     check_bandwidth(row, out.points.back(), out.workers);

@@ -584,7 +584,7 @@ class Search {
 
   void share_device_time() {
     const std::vector<Span> waits = waits_in_broadcasts();
-    Beside beside;
+    OtherSpans others;
     std::vector<std::int64_t> ends;  // of communication
     for (std::size_t i = 0; i < trace_->kernels.size(); ++i)
       if (out_.work[i].role == Role::communication) ends.push_back(trace_->kernels[i].end_ns);
@@ -597,15 +597,15 @@ class Search {
       const Work& work = out_.work[i];
       const Span ran = {kernel.start_ns, kernel.end_ns};
       if (work.role == Role::communication) {
-        if (const Span& wait = waits[i]; wait.first < wait.second) beside.gradients.push_back(wait);
+        if (const Span& wait = waits[i]; wait.first < wait.second) others.gradients.push_back(wait);
         const Span sent = {std::max(kernel.start_ns, waits[i].second), kernel.end_ns};
-        (work.is_exchange ? beside.exchanges : beside.gradients).push_back(sent);
+        (work.is_exchange ? others.exchanges : others.gradients).push_back(sent);
         collectives.push_back({.group = work.group,
                                .ran = ran,
                                .launched_ns = work.launched_ns,
                                .is_exchange_of_pass = is_in_pass(*trace_, kernel, work)});
       } else if (work.role == Role::copy) {
-        beside.copies.push_back(ran);
+        others.copies.push_back(ran);
       } else {
         const bool is_known = work.has_launch || work.launched_ns < kernel.start_ns;
         const bool waited = !is_known && follows(ends, kernel.start_ns);
@@ -615,11 +615,11 @@ class Search {
         index_of.push_back(i);
       }
     }
-    beside.blocked = trace_->blocked;
-    for (Spans* spans : {&beside.gradients, &beside.exchanges, &beside.copies, &beside.blocked})
+    others.blocked = trace_->blocked;
+    for (Spans* spans : {&others.gradients, &others.exchanges, &others.copies, &others.blocked})
       *spans = united(std::move(*spans));
-    beside.in_passes = queued_exchanges(collectives);
-    DeviceSplit split = split_device_time(kernels, beside);
+    others.in_passes = queued_exchanges(collectives);
+    DeviceSplit split = split_device_time(kernels, others);
     for (std::size_t i = 0; i < split.kernels.size(); ++i) out_.work[index_of[i]].time = split.kernels[i];
     out_.waits = std::move(split.waits);
     out_.gaps = std::move(split.gaps);

@@ -77,7 +77,7 @@ struct Calls {
   std::optional<std::uint32_t> gradient_group;  ///< see find_uses()
   Spans waits;                                  ///< the device waited for the host, see split_device_time()
   Spans gaps;                                   ///< of the device between kernels, likewise
-  Spans in_passes;                              ///< exchanges of passes run or queue, see Beside
+  Spans in_passes;                              ///< exchanges of passes run or queue, see OtherSpans
   /// Time of unattributed kernels, indexed by the kernel's name.
   std::map<std::string, std::int64_t> other_ns;
 };

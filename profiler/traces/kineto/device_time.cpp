@@ -121,11 +121,11 @@ Spans without(const Spans& spans, const Spans& parts) {
   return out;
 }
 
-DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside) {
-  Waits gradients(beside.gradients, beside.blocked);
-  Waits exchanges(beside.exchanges, beside.blocked);
-  InPasses in_passes(beside.in_passes);
-  Within copies(beside.copies);
+DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const OtherSpans& others) {
+  Waits gradients(others.gradients, others.blocked);
+  Waits exchanges(others.exchanges, others.blocked);
+  InPasses in_passes(others.in_passes);
+  Within copies(others.copies);
   DeviceSplit split;
   std::vector<DeviceTime>& out = split.kernels;
   out.reserve(kernels.size());

@@ -45,7 +45,7 @@ struct LaunchedSpan {
 };
 
 /// What runs beside the compute kernels; spans are disjoint and in order.
-struct Beside {
+struct OtherSpans {
   Spans gradients;  ///< collectives of gradients and parameters
   Spans exchanges;  ///< other communication, which belongs to the layers
   /// Those of the exchanges that passes launch, in the order of their begins. Each includes the time in which
@@ -60,7 +60,7 @@ struct DeviceSplit {
   std::vector<DeviceTime> kernels;
   Spans waits;  ///< all wait_ns, in order
   Spans gaps;   ///< of the device, which are part of busy_ns, in order
-  /// The parts of exchange_ns in which kernels of layers waited for Beside::in_passes, in order.
+  /// The parts of exchange_ns in which kernels of layers waited for OtherSpans::in_passes, in order.
   Spans in_passes;
 };
 
@@ -70,6 +70,6 @@ struct DeviceSplit {
 /// host, unless it is a short gap before a kernel that was launched well in time: then it is the device's own
 /// time for that kernel. Returns the share of each kernel; `kernels` are in order of their starts. The first
 /// kernel has no time before it.
-DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside);
+DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const OtherSpans& others);
 
 }  // namespace kineto

@@ -13,9 +13,10 @@ namespace kineto {
 namespace {
 
 /// The second of two kernels: the first runs from 0 to 10 ns.
-DeviceTime second(std::int64_t launched, std::int64_t start, std::int64_t end, const Beside& beside = {}) {
+DeviceTime second(std::int64_t launched, std::int64_t start, std::int64_t end,
+                  const OtherSpans& others = {}) {
   return split_device_time(
-             {{.ran = {0, 10}, .launched_ns = -5}, {.ran = {start, end}, .launched_ns = launched}}, beside)
+             {{.ran = {0, 10}, .launched_ns = -5}, {.ran = {start, end}, .launched_ns = launched}}, others)
       .kernels[1];
 }
 
@@ -48,11 +49,11 @@ TEST_CASE(
   //  kernels     |==========|              |=====|      launched at 8
   //  gradients         |==============|                 5 to 20
   //  exchange                 ....|========|            queues from 12, runs from 20 to 25
-  const Beside beside = {
+  const OtherSpans others = {
       .gradients = {{5, 20}}, .exchanges = {{20, 25}}, .in_passes = {{.span = {12, 25}, .launched_ns = 7}}};
   const ComputeKernel first = {.ran = {0, 10}, .launched_ns = -5};
   ComputeKernel next = {.ran = {25, 30}, .launched_ns = 8, .is_of_layer = true};
-  const auto split = [&] { return split_device_time({first, next}, beside); };
+  const auto split = [&] { return split_device_time({first, next}, others); };
   CHECK(is(split().kernels[1], {.busy_ns = 5, .exchange_ns = 13, .exposed_ns = 2}));
   CHECK(split().in_passes == Spans{{12, 25}});
   next.launched_ns = 6;  // before the exchange, which it cannot wait for
@@ -106,7 +107,7 @@ TEST_CASE("device time: all parts add up to the time from the first start to the
     CAPTURE(seed);
     support::Random random(seed);
     std::vector<ComputeKernel> kernels;
-    Beside beside;
+    OtherSpans others;
     std::int64_t start = 0;
     std::int64_t end = 0;
     for (std::int64_t i = random.between(1, 12); i-- > 0;) {
@@ -115,7 +116,7 @@ TEST_CASE("device time: all parts add up to the time from the first start to the
           {.ran = {start, start + random.between(0, 20)}, .launched_ns = start - random.between(0, 40)});
       end = std::max(end, kernels.back().ran.second);
     }
-    for (Spans* spans : {&beside.gradients, &beside.exchanges, &beside.copies, &beside.blocked}) {
+    for (Spans* spans : {&others.gradients, &others.exchanges, &others.copies, &others.blocked}) {
       for (std::int64_t i = random.between(0, 8); i-- > 0;) {
         const std::int64_t from = random.between(-20, 250);
         spans->emplace_back(from, from + random.between(0, 60));
@@ -124,7 +125,7 @@ TEST_CASE("device time: all parts add up to the time from the first start to the
     }
     std::int64_t sum = 0;
     std::int64_t waits = 0;
-    const DeviceSplit split = split_device_time(kernels, beside);
+    const DeviceSplit split = split_device_time(kernels, others);
     for (const DeviceTime& time : split.kernels) {
       waits += time.wait_ns;
       for (const std::int64_t part :
