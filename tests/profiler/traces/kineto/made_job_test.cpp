@@ -357,7 +357,8 @@ TEST_CASE("made job: a rank that is always late to a broadcast is told by the tr
   CHECK(imported.out.find("(+0.0 %)") != std::string::npos);
   const support::Outcome compared = support::run_program({"compare", folder.path().string(), "--json"});
   REQUIRE(compared.exit_code == 0);
-  for (const nlohmann::json& side : nlohmann::json::parse(compared.out)["sides"])
+  const nlohmann::json comparison = nlohmann::json::parse(compared.out);
+  for (const nlohmann::json& side : comparison.at("sides"))
     CHECK(side["waiting_us"].get<double>() == doctest::Approx(800).epsilon(0.05));
 }
 
