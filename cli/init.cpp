@@ -24,6 +24,7 @@
 #include "core/ignoring_case.hpp"
 #include "core/json_text.hpp"
 #include "core/quantities.hpp"
+#include "planner/job/conditions.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/scenarios/scenario.hpp"
 
@@ -219,8 +220,10 @@ void init(Options options) {
                            {"schedules", {"wfbp", "ddp", "horovod", "fusewise", "fusewise-dear"}},
                            {"network", network_of(options.network)},
                            {"profile", ordered_json::parse(core::profile_text(profile))}};
-  if (!options.between.empty())
+  if (!options.between.empty()) {
     scenario["between"] = {{"bandwidth_gbps", read_rate("--between", options.between) / 1e9}};
+    scenario["worker_spread"] = planner::kUsualWorkerSpread;
+  }
   const std::string text = core::json_text(scenario);
   (void)scenarios::read_scenario(
       core::Field::parse(text, options.output));  // refuses what cannot be simulated
@@ -229,6 +232,11 @@ void init(Options options) {
   if (options.json) return print(text);
   print_for_people(printable_lines(fmt::format("{}: {}, {} layers, {}\n", options.output, profile.model,
                                                profile.layers.size(), profile.origin.source)));
+  if (!options.between.empty())
+    print_for_people(fmt::format(
+        "worker_spread {:g}: the times of GPUs are taken to differ by this standard deviation, as "
+        "found on other clusters; 0 makes all GPUs alike\n",
+        planner::kUsualWorkerSpread));
   print(printable_lines(fmt::format(
       "next: fusewise simulate {0}\n      fusewise plan {0} --workers {1}\n      fusewise report {0}\n",
       options.output, options.workers.back())));

@@ -149,6 +149,12 @@ ProfileIteration read_iteration(const Field& field) {
 }
 
 /// The host's times are complete: those of each layer and of the rest of the iteration, or none.
+ComputeRange read_range(const Field& field) {
+  field.allow_only({"low", "high"});
+  return {.low = field.at("low").number(1 / kMaxComputeRange, 1),
+          .high = field.at("high").number(1, kMaxComputeRange)};
+}
+
 void check_host_times(const Field& field, const Profile& profile) {
   const bool expected = profile.iteration && profile.iteration->host_us;
   const std::vector<Field> layers = field.at("layers").items();
@@ -197,14 +203,13 @@ ordered_json to_json(const ProfileIteration& iteration) {
 ordered_json to_json(const Profile& profile) {
   ordered_json layers = ordered_json::array();
   for (const ProfileLayer& layer : profile.layers) layers.push_back(to_json(layer));
-  ordered_json out = {{"format", "fusewise.profile"},
-                      {"version", 1},
-                      {"model", profile.model},
-                      {"batch_size", profile.batch_size},
-                      {"dtype", name(profile.dtype)},
-                      {"device", profile.device},
-                      {"origin", to_json(profile.origin)},
-                      {"layers", std::move(layers)}};
+  ordered_json out = {{"format", "fusewise.profile"},     {"version", 1},
+                      {"model", profile.model},           {"batch_size", profile.batch_size},
+                      {"dtype", name(profile.dtype)},     {"device", profile.device},
+                      {"origin", to_json(profile.origin)}};
+  if (profile.compute_range)
+    out["compute_range"] = {{"low", profile.compute_range->low}, {"high", profile.compute_range->high}};
+  out["layers"] = std::move(layers);
   if (profile.iteration) out["iteration"] = to_json(*profile.iteration);
   return out;
 }
@@ -221,8 +226,8 @@ std::int64_t bytes_per_element(Dtype dtype) { return kDtypes.at(static_cast<std:
 
 Profile read_profile(const Field& field) {
   field.check_format("fusewise.profile");
-  field.allow_only({"format", "version", "model", "batch_size", "dtype", "device", "origin", "layers",
-                    "iteration", "overlap"});
+  field.allow_only({"format", "version", "model", "batch_size", "dtype", "device", "origin", "compute_range",
+                    "layers", "iteration", "overlap"});
   if (const auto overlap = field.find("overlap")) (void)read_overlap(*overlap);
   Profile profile = {.model = field.at("model").name(),
                      .batch_size = field.at("batch_size").integer(1, kMaxElements),
@@ -230,6 +235,7 @@ Profile read_profile(const Field& field) {
                      .device = field.at("device").text(),
                      .origin = read_origin(field.at("origin")),
                      .layers = {}};
+  if (const auto range = field.find("compute_range")) profile.compute_range = read_range(*range);
   Names layer_names;
   Names tensor_names;
   const Field layers = field.at("layers");

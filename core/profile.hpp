@@ -66,6 +66,17 @@ struct ProfileIteration {
   bool operator==(const ProfileIteration&) const = default;
 };
 
+/// 95 % of what the times of all layers may be, as factors of the profile's, lie between these; the factor is
+/// the same for all layers.
+struct ComputeRange {
+  double low = 1;   ///< above 0 and at most 1
+  double high = 1;  ///< at least 1
+  bool operator==(const ComputeRange&) const = default;
+};
+
+/// The largest `high`, and one over the smallest `low`, that a profile accepts.
+constexpr double kMaxComputeRange = 1e3;
+
 struct Profile {
   std::string model;
   std::int64_t batch_size = 1;  ///< samples per worker and micro-batch
@@ -74,6 +85,7 @@ struct Profile {
   Origin origin;
   std::vector<ProfileLayer> layers;                          ///< in forward order
   std::optional<ProfileIteration> iteration = std::nullopt;  ///< absent if it was not measured
+  std::optional<ComputeRange> compute_range = std::nullopt;  ///< stated by estimates
   bool operator==(const Profile&) const = default;
 };
 

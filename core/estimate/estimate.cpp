@@ -35,9 +35,17 @@ ProfileLayer profile_layer(const Model& model, const Layer& layer, const LayerTi
   return out;
 }
 
-/// docs/gpu.md has the cases.
-constexpr std::string_view kSpread = "0.65 to 1.25";
-constexpr std::string_view kSpreadOfHalves = "0.5 to 1.6";
+/// What estimates of batches of 8 and more were, as factors of the measured time; docs/gpu.md has the cases.
+struct SeenFactors {
+  double low;
+  double high;
+};
+constexpr SeenFactors kSeen = {.low = 0.65, .high = 1.25};
+constexpr SeenFactors kSeenOfHalves = {.low = 0.5, .high = 1.6};
+
+SeenFactors seen_factors(const Kernels& kernels) {
+  return kernels.element_bytes() < 4 ? kSeenOfHalves : kSeen;
+}
 
 constexpr double kPsPerUs = 1e6;
 
@@ -73,15 +81,18 @@ void scale(Profile& profile, const EstimateOptions& options) {
   }
 }
 
+/// To three decimals.
+double rounded(double factor) { return std::round(factor * 1e3) / 1e3; }
+
 std::string scaling(const Kernels& kernels, const EstimateOptions& options) {
   std::string out;
   if (options.compute_us)
     out = fmt::format("scaled to {:.12g} ms for forward and backward", *options.compute_us / 1e3);
   else
     out = fmt::format(
-        "not scaled to any measurement (estimates of batches of 8 and more were {} times the measured time "
-        "elsewhere)",
-        kernels.element_bytes() < 4 ? kSpreadOfHalves : kSpread);
+        "not scaled to any measurement (estimates of batches of 8 and more were {:g} to {:g} times the "
+        "measured time elsewhere)",
+        seen_factors(kernels).low, seen_factors(kernels).high);
   if (options.forward_share) out += fmt::format(", {:g} % of it forward", 100 * *options.forward_share);
   return out;
 }
@@ -113,6 +124,10 @@ Profile estimate(const Model& model, const Device& device, const EstimateOptions
     if (!model.layers[i].is_view)
       profile.layers.push_back(profile_layer(model, model.layers[i], times[i], profile));
   if (options.compute_us || options.forward_share) scale(profile, options);
+  if (!options.compute_us) {
+    const auto [low, high] = seen_factors(kernels);
+    profile.compute_range = {.low = rounded(1 / high), .high = rounded(1 / low)};
+  }
   return profile;
 }
 

@@ -21,7 +21,8 @@ struct EstimateOptions {
   std::optional<double> forward_share;
 };
 
-/// The time of a layer is the sum of its kernels' (kernels.hpp, layer_times.hpp).
+/// The time of a layer is the sum of its kernels' (kernels.hpp, layer_times.hpp). If they are not scaled to a
+/// given time, `compute_range` says how far estimates were from measured times (docs/gpu.md).
 /// Layers that are only views of their input are left out. Scaled times add up exactly to the picosecond.
 /// Throws InputError if a profile cannot hold the times.
 Profile estimate(const core::Model& model, const Device& device, const EstimateOptions& options = {});

@@ -61,6 +61,14 @@ std::optional<DerivedCost> extrapolated_cost(const core::Network& network, std::
   return out;
 }
 
+std::vector<double> sizes_of_both(const CostCurve& one, const CostCurve& other) {
+  std::vector<double> sizes = sizes_of(one);
+  for (const double size : sizes_of(other)) sizes.push_back(size);
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
 // ---- the halves of an all-reduce
 
 /// The share of an all-reduce that one half of it takes: more for small messages, whose startups are not
@@ -72,9 +80,22 @@ constexpr double kHalfOverNetwork = 0.52;
 constexpr double kHalfLow = 0.82;
 constexpr double kHalfHigh = 1.35;
 
+/// 95 % of the all-gathers on the bundled machines take between these factors of a reduce-scatter of as many
+/// bytes.
+constexpr double kGatherLow = 0.9;
+constexpr double kGatherHigh = 1.3;
+
+double half_of_large(std::int64_t workers) {
+  return workers <= core::kWorkersOfMachine ? kHalfInMachine : kHalfOverNetwork;
+}
+
+std::string because(const DerivedCost& cost, std::string_view what) {
+  return cost.derivation.empty() ? "" : fmt::format("; the {} is {}", what, cost.derivation);
+}
+
 DerivedCost half_of(const DerivedCost& whole, std::int64_t workers) {
   const CostCurve& curve = whole.curve;
-  const double half = workers <= core::kWorkersOfMachine ? kHalfInMachine : kHalfOverNetwork;
+  const double half = half_of_large(workers);
   const double startup = startup_of(curve);
   DerivedCost out = {.curve = {},
                      .derivation = {},
@@ -90,8 +111,44 @@ DerivedCost half_of(const DerivedCost& whole, std::int64_t workers) {
   out.peaks = whole.peaks.empty() ? peaks_of(sizes_of(curve), half_us) : whole.peaks;
   out.derivation = fmt::format(
       "ASSUMED to take {:.2f} of an all-reduce, up to {:.2f} of a small one, as on the bundled machines; "
-      "measure it{}{}",
-      half, kHalfOfSmall, whole.derivation.empty() ? "" : "; the all-reduce is ", whole.derivation);
+      "measure it{}",
+      half, kHalfOfSmall, because(whole, "all-reduce"));
+  return out;
+}
+
+/// An all-gather or reduce-scatter from the other of the two.
+DerivedCost other_half(DerivedCost half, CollectiveKind kind) {
+  const bool is_gather = kind == CollectiveKind::all_gather;
+  const std::string_view from =
+      core::name(is_gather ? CollectiveKind::reduce_scatter : CollectiveKind::all_gather);
+  half.low_factor *= is_gather ? kGatherLow : 1 / kGatherHigh;
+  half.high_factor *= is_gather ? kGatherHigh : 1 / kGatherLow;
+  half.derivation = fmt::format("ASSUMED to take as long as {}, as on most machines; measure it{}", from,
+                                because(half, from));
+  return half;
+}
+
+/// An all-reduce from its halves: what half_of() undoes.
+DerivedCost whole_of(const DerivedCost& scatter, const DerivedCost& gather, std::int64_t workers) {
+  const double halves = 2 * half_of_large(workers);
+  const double startup = startup_of(scatter.curve) + startup_of(gather.curve);
+  const auto whole_us = [&](double bytes) {
+    const double us = scatter.curve.us(bytes) + gather.curve.us(bytes);
+    const double small = us > 0 ? std::min(1.0, startup / us) : 0;
+    return us / (halves + (2 * kHalfOfSmall - halves) * small);
+  };
+  std::vector<double> sizes = sizes_of_both(scatter.curve, gather.curve);
+  DerivedCost out = {.curve = sampled_at(sizes, whole_us),
+                     .derivation = {},
+                     .low_factor = std::min(scatter.low_factor, gather.low_factor) / kHalfHigh,
+                     .high_factor = std::max(scatter.high_factor, gather.high_factor) / kHalfLow,
+                     .peaks = peaks_of(sizes, whole_us)};
+  out.derivation = fmt::format(
+      "ASSUMED to take {:.2f} of its halves, down to {:.2f} for a small one, as on the bundled machines; "
+      "measure "
+      "it{}{}",
+      1 / halves, 0.5 / kHalfOfSmall, because(scatter, core::name(CollectiveKind::reduce_scatter)),
+      because(gather, core::name(CollectiveKind::all_gather)));
   return out;
 }
 
@@ -113,12 +170,42 @@ bool has_measured_nodes(const core::Network& network) {
 
 namespace {
 
+/// From curves of the collective itself: on as many workers, or on others.
+std::optional<DerivedCost> own_cost(const core::Network& network, std::int64_t workers,
+                                    const Algorithm& algorithm, CollectiveKind kind) {
+  if (const core::Measured* measured = find_measured(network, workers, algorithm, kind))
+    return DerivedCost{.curve = measured->curve, .derivation = {}};
+  return extrapolated_cost(network, workers, algorithm, kind);
+}
+
+/// From curves of all-gathers and reduce-scatters, or of one of them.
+std::optional<DerivedCost> cost_from_halves(const core::Network& network, std::int64_t workers,
+                                            const Algorithm& algorithm, CollectiveKind kind) {
+  const auto with_sizes = [&](CollectiveKind half) {
+    auto out = own_cost(network, workers, algorithm, half);
+    if (out && sizes_of(out->curve).size() < 2) out.reset();  // one size says nothing of others
+    return out;
+  };
+  auto scatter = with_sizes(CollectiveKind::reduce_scatter);
+  auto gather = with_sizes(CollectiveKind::all_gather);
+  if (!scatter && !gather) return std::nullopt;
+  if (!scatter) scatter = other_half(*gather, CollectiveKind::reduce_scatter);
+  if (!gather) gather = other_half(*scatter, CollectiveKind::all_gather);
+  if (kind == CollectiveKind::reduce_scatter) return scatter;
+  if (kind == CollectiveKind::all_gather) return gather;
+  return whole_of(*scatter, *gather, workers);
+}
+
 std::optional<DerivedCost> cost_in_node(const core::Network& network, std::int64_t workers,
                                         const Algorithm& algorithm, CollectiveKind kind) {
   if (const core::Measured* measured = find_measured(network, workers, algorithm, kind))
     return DerivedCost{.curve = measured->curve, .derivation = {}};
-  if (kind == CollectiveKind::all_reduce) return extrapolated_cost(network, workers, algorithm, kind);
-  if (!algorithm_entry(algorithm.name).has_halves) return std::nullopt;
+  const bool has_halves = algorithm_entry(algorithm.name).has_halves;
+  if (kind == CollectiveKind::all_reduce) {
+    auto own = extrapolated_cost(network, workers, algorithm, kind);
+    return own || !has_halves ? own : cost_from_halves(network, workers, algorithm, kind);
+  }
+  if (!has_halves) return std::nullopt;
   const core::Measured* whole = find_measured(network, workers, algorithm, CollectiveKind::all_reduce);
   const bool has_sizes =
       whole != nullptr && sizes_of(whole->curve).size() > 1;  // one size says nothing of others
@@ -126,8 +213,7 @@ std::optional<DerivedCost> cost_in_node(const core::Network& network, std::int64
     return half_of({.curve = whole->curve, .derivation = {}}, workers);
   if (auto own = extrapolated_cost(network, workers, algorithm, kind)) return own;
   const auto all_reduce = extrapolated_cost(network, workers, algorithm, CollectiveKind::all_reduce);
-  if (!all_reduce) return std::nullopt;
-  return half_of(*all_reduce, workers);
+  return all_reduce ? half_of(*all_reduce, workers) : cost_from_halves(network, workers, algorithm, kind);
 }
 
 // ---- several nodes
@@ -150,11 +236,8 @@ bool may_take_trees(const core::Network& network, std::int64_t node, const Algor
 
 /// The smaller of two curves at the sizes of both.
 CostCurve smaller(const CostCurve& one, const CostCurve& other) {
-  std::vector<double> sizes = sizes_of(one);
-  for (const double size : sizes_of(other)) sizes.push_back(size);
-  std::sort(sizes.begin(), sizes.end());
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  return sampled_at(sizes, [&](double bytes) { return std::min(one.us(bytes), other.us(bytes)); });
+  return sampled_at(sizes_of_both(one, other),
+                    [&](double bytes) { return std::min(one.us(bytes), other.us(bytes)); });
 }
 
 /// Several nodes. As many rings as there are ports go through all workers at once, so that the slower of node

@@ -64,10 +64,9 @@ double checked_compute_us(const core::Profile& profile, const Conditions& condit
 }
 
 Conditions on_workers(Conditions conditions, std::int64_t workers) {
-  if (conditions.worker_spread > 0 && workers > 1)
-    conditions.stragglers = {
-        {.worker = 0, .slowdown = 1 + conditions.worker_spread * sim::expected_largest_normal(workers)}};
-  conditions.worker_spread = 0;
+  const double spread = conditions.worker_spread.value_or(0);
+  if (spread > 0 && workers > 1)
+    conditions.stragglers = {{.worker = 0, .slowdown = 1 + spread * sim::expected_largest_normal(workers)}};
   return conditions;
 }
 

@@ -14,7 +14,7 @@
 namespace planner {
 
 /// The conditions on this number of workers: a spread of their speeds becomes a straggler, the expected
-/// slowest of them.
+/// slowest of them. The spread stays, so that another one can take its place.
 Conditions on_workers(Conditions conditions, std::int64_t workers);
 
 /// Refers to the profile and the network, which must outlive it. Throws Unsupported if the network lacks a

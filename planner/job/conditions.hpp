@@ -40,6 +40,11 @@ struct Jitter {
   bool operator==(const Jitter&) const = default;
 };
 
+/// The spread where nothing is known of a cluster's GPUs. Sinha et al. (SC 2022, arXiv 2208.11035) found that
+/// times on GPUs of one kind varied by 8 % in the mean; that is taken as the whole range of a box plot, which
+/// is four interquartile ranges of a normal distribution.
+constexpr double kUsualWorkerSpread = 0.0148;
+
 struct Straggler {
   std::int64_t worker = 0;
   double slowdown = 1;
@@ -84,8 +89,8 @@ struct Conditions {
   bool parallel_tensor_operator = false;
   std::vector<Straggler> stragglers = {};
   /// Standard deviation of the compute times of workers, as a share of their mean, where no stragglers are
-  /// listed: worker 0 is then as slow as the slowest of all workers is expected to be.
-  double worker_spread = 0;
+  /// listed: worker 0 is then as slow as the slowest of all workers is expected to be. Absent if nobody said.
+  std::optional<double> worker_spread = {};
   Overlap overlap = {};
   Jitter jitter = {};
   std::vector<Failure> failures = {};
@@ -101,7 +106,7 @@ struct Conditions {
   /// For fidelity `messages`: the number of channels per worker, used round-robin, each in order.
   std::uint32_t channels = 1;
 
-  bool has_stragglers() const { return !stragglers.empty() || worker_spread > 0; }
+  bool has_stragglers() const { return !stragglers.empty() || worker_spread.value_or(0) > 0; }
 
   /// Whether the slowest worker cannot represent all workers.
   bool workers_differ() const { return jitter.any() || !failures.empty() || fidelity != Fidelity::closed; }

@@ -399,7 +399,8 @@ ParallelRun run_parallel(const core::Profile& profile, const core::Network& netw
                          const Parallel& parallel) {
   return within_clock([&] {
     check_workers(parallel, workers);
-    const Conditions conditions = on_workers(given, workers);
+    Conditions conditions = on_workers(given, workers);
+    conditions.worker_spread = 0;  // all replicas are in the list, and a part has fewer workers
     const std::vector<double> slowdowns = slowest_replica(parallel, workers, conditions.stragglers);
     const auto chosen_for = [&](std::int64_t micro_batches) {
       return Runner(profile, network, workers, all_reduce, conditions, schedule, parallel, slowdowns,

@@ -1,13 +1,12 @@
 #include "planner/run/derived_spread.hpp"
 
 #include <array>
-#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/errors.hpp"
-#include "sim/draws.hpp"
+#include "planner/run/sampled_inputs.hpp"
 
 namespace planner {
 namespace {
@@ -31,18 +30,10 @@ std::optional<DerivedCost> derived(const core::Network& network, std::int64_t wo
   return std::nullopt;
 }
 
-/// The ends of the range lie 1.96 standard deviations of the logarithm from its middle.
-double factor_between(double low, double high, std::uint64_t sample) {
-  constexpr double kDeviationsInRange = 3.92;
-  const double normal = sim::standard_normal(sim::hash(kSeed, sample));
-  const double sigma = sim::portable_log(high / low) / kDeviationsInRange;
-  return std::sqrt(low * high) * sim::portable_exp(sigma * normal);
-}
-
 core::CostCurve sampled_curve(const DerivedCost& cost, std::uint64_t sample) {
   std::vector<std::pair<double, double>> points = cost.curve.points();
   for (auto& [bytes, us] : points)
-    us *= factor_between(cost.low_factor, cost.high_factor * peak_factor(cost.peaks, bytes), sample);
+    us *= factor_in_range(cost.low_factor, cost.high_factor * peak_factor(cost.peaks, bytes), kSeed, sample);
   return core::CostCurve::through(points);
 }
 
@@ -66,7 +57,7 @@ void add_sampled(core::Network& sampled, const std::vector<DerivedRange>& ranges
                                                        .curve = sampled_curve(range.cost, sample),
                                                        .fit = {}});
   if (!has_measured_nodes(sampled)) return;
-  const double times = factor_between(kNodesLow, kNodesHigh, sample);
+  const double times = factor_in_range(kNodesLow, kNodesHigh, kSeed, sample);
   for (core::Level& level : sampled.levels) level.link.alpha_us *= times;
   sampled.levels.back().link.beta_us_per_byte *= times;
 }

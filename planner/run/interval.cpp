@@ -17,7 +17,9 @@ std::vector<DerivedRange> derived_ranges(const Setting& setting) {
 }
 
 bool has_measured_spread(const Setting& setting) {
-  return varies(*setting.workload.profile) || varies(*setting.network, setting.costs.workers());
+  const std::int64_t workers = setting.costs.workers();
+  return varies(*setting.workload.profile) || varies(*setting.network, workers) ||
+         varies(setting.conditions, *setting.network, workers);
 }
 
 double iteration_us(const Setting& setting, const std::vector<DerivedRange>& derived,
@@ -26,7 +28,8 @@ double iteration_us(const Setting& setting, const std::vector<DerivedRange>& der
   const std::int64_t workers = setting.costs.workers();
   core::Network network = sampled(*setting.network, workers, sample);
   add_sampled(network, derived, workers, setting.costs.algorithm(), sample);
-  const Setting then(profile, network, workers, setting.costs.algorithm(), setting.conditions);
+  const Setting then(profile, network, workers, setting.costs.algorithm(),
+                     sampled(setting.conditions, *setting.network, workers, sample));
   std::vector<TransferCost> transfers;
   transfers.reserve(plan.transfers.size());
   for (const TransferCost& cost : plan.transfers) transfers.push_back(cost_of(then, cost.transfer()));

@@ -38,7 +38,7 @@ constexpr double kToldApartShare = 0.975;
 /// The share of the samples that both have in which the first takes longer.
 double slower_share(const Interval& one, const Interval& other);
 
-/// Whether the profile, or a curve for this number of workers, has a spread.
+/// Whether the profile, a curve for this number of workers, or the speed of workers has a spread.
 bool has_spread(const Setting& setting);
 
 /// The work of simulating a run once more, without its critical path, in steps of about a nanosecond. It is
@@ -53,8 +53,9 @@ std::optional<Interval> interval_of(double iteration_us, std::int64_t samples,
 
 /// In each sample the forward and backward of each layer and each measured size of a collective take a
 /// lognormal factor of mean 1, from a seed; the factors are the same on all workers, as they express the
-/// uncertainty of the inputs. Calls `progress` after each sample. None if no input in use has a spread.
-/// Throws Unsupported if a sample exceeds what can be simulated.
+/// uncertainty of the inputs. So does the spread of the workers' speeds (sampled_inputs.hpp). Calls
+/// `progress` after each sample. None if no input in use has a spread. Throws Unsupported if a sample exceeds
+/// what can be simulated.
 std::optional<Interval> interval(const Setting& setting, const Schedule& schedule, const Run& run,
                                  std::int64_t samples = kMaxSamples,
                                  const std::function<void(std::int64_t done)>& progress = {});

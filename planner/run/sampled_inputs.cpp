@@ -1,15 +1,21 @@
 #include "planner/run/sampled_inputs.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <optional>
+#include <utility>
 
+#include "core/scaled.hpp"
+#include "planner/cost/derived.hpp"
 #include "sim/draws.hpp"
 
 namespace planner {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
+constexpr std::uint64_t kRangeSeed = 3;
+constexpr std::uint64_t kWorkersSeed = 4;
 constexpr double kMaxSigma = 2;  // the limit for jitter
 
 /// The purpose of a random number; with the sample it identifies the number.
@@ -73,13 +79,37 @@ core::CostCurve sampled(const core::Measured& measured, std::size_t item, std::u
 
 }  // namespace
 
+double factor_in_range(double low, double high, std::uint64_t seed, std::uint64_t sample) {
+  constexpr double kDeviationsInRange = 3.92;  // its ends lie 1.96 from the middle
+  const double normal = sim::standard_normal(sim::hash(seed, sample));
+  const double sigma = sim::portable_log(high / low) / kDeviationsInRange;
+  return std::sqrt(low * high) * sim::portable_exp(sigma * normal);
+}
+
 bool varies(const core::Profile& profile) {
-  return std::ranges::any_of(profile.layers, [](const core::ProfileLayer& each) { return varies(each); });
+  const auto& range = profile.compute_range;
+  return (range && range->high > range->low) ||
+         std::ranges::any_of(profile.layers, [](const core::ProfileLayer& each) { return varies(each); });
 }
 
 bool varies(const core::Network& network, std::int64_t workers) {
   return std::ranges::any_of(
       network.measured, [&](const core::Measured& each) { return each.workers == workers && varies(each); });
+}
+
+bool varies(const Conditions& conditions, const core::Network& network, std::int64_t workers) {
+  if (workers < 2 || conditions.workers_differ()) return false;
+  if (conditions.worker_spread) return *conditions.worker_spread > 0;
+  return conditions.stragglers.empty() && conditions.waiting_us == 0 && has_measured_nodes(network) &&
+         workers > *network.levels.front().size;
+}
+
+Conditions sampled(Conditions conditions, const core::Network& network, std::int64_t workers,
+                   std::uint64_t sample) {
+  if (varies(conditions, network, workers))
+    conditions.worker_spread = 2 * sim::uniform(sim::hash(kWorkersSeed, sample)) *
+                               conditions.worker_spread.value_or(kUsualWorkerSpread);
+  return conditions;
 }
 
 core::Profile sampled(const core::Profile& profile, std::uint64_t sample) {
@@ -95,7 +125,9 @@ core::Profile sampled(const core::Profile& profile, std::uint64_t sample) {
     for (core::ProfileTensor& tensor : layer.tensors)
       if (tensor.backward_us) *tensor.backward_us *= backward;
   }
-  return out;
+  if (!out.compute_range) return out;
+  const auto [low, high] = *std::exchange(out.compute_range, std::nullopt);
+  return core::scaled(out, factor_in_range(low, high, kRangeSeed, sample));
 }
 
 core::Network sampled(const core::Network& network, std::int64_t workers, std::uint64_t sample) {

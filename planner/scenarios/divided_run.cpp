@@ -69,6 +69,7 @@ bool has_spread(const Scenario& scenario, std::int64_t workers) {
   for (const std::int64_t measured : planner::measured_workers(scenario.network))
     if (planner::varies(scenario.network, measured)) return true;
   return planner::varies(scenario.profile) ||
+         planner::varies(scenario.conditions, scenario.network, workers) ||
          (planner::has_measured_nodes(scenario.network) && workers > *scenario.network.levels.front().size);
 }
 
@@ -83,6 +84,7 @@ std::optional<planner::Interval> interval_divided(const Scenario& scenario, cons
     for (const std::int64_t measured : planner::measured_workers(scenario.network))
       then.network = planner::sampled(then.network, measured, sample);
     planner::add_sampled(then.network, {}, run.metrics.workers, {}, sample);
+    then.conditions = planner::sampled(then.conditions, scenario.network, run.metrics.workers, sample);
     return run_divided(then, run.metrics.workers, same_groups).metrics.iteration_us;
   };
   return planner::interval_of(run.metrics.iteration_us, samples, sampled_us, progress);

@@ -47,6 +47,7 @@ core::Profile read_phase_profile(const Field& field, const core::Profile& usual)
       layer.forward_host_us = layer.backward_host_us = {};
     }
     if (profile.iteration) profile.iteration->host_us = {};
+    profile.compute_range = {};
     profile = core::scaled(profile, us / (core::forward_us(profile) + core::backward_us(profile)));
   }
   if (const auto batch = field.find("batch_size")) profile.batch_size = batch->integer(1, kMaxBatch);

@@ -336,12 +336,12 @@ void check_size(const Field& field, const Scenario& scenario) {
       each ? fmt::format(" with {} workers each by itself", simulated_workers(scenario)) : "");
   if (const std::optional<Field> given = field.find("iterations")) given->expected(expected);
   field
-      .at(!each                          ? "profile"
-          : conditions.jitter.any()      ? "jitter"
-          : !conditions.failures.empty() ? "failures"
-          : conditions.workers_differ()  ? "fidelity"
-          : conditions.worker_spread > 0 ? "worker_spread"
-                                         : "stragglers")
+      .at(!each                                      ? "profile"
+          : conditions.jitter.any()                  ? "jitter"
+          : !conditions.failures.empty()             ? "failures"
+          : conditions.workers_differ()              ? "fidelity"
+          : conditions.worker_spread.value_or(0) > 0 ? "worker_spread"
+                                                     : "stragglers")
       .expected(expected, fmt::format("{}, the default", conditions.iterations));
 }
 

@@ -255,7 +255,9 @@ TEST_CASE("init: machines of a bundled network are joined by another one") {
   CHECK(without.err.starts_with("--between: this option is required"));
   arguments.insert(arguments.end(), {"--between", "400gbit"});
   REQUIRE(run_program(arguments).exit_code == 0);
-  CHECK(json::parse(core::read_file(file)).at("between").at("bandwidth_gbps") == 400.0);
+  const json scenario = json::parse(core::read_file(file));
+  CHECK(scenario.at("between").at("bandwidth_gbps") == 400.0);
+  CHECK(scenario.at("worker_spread") == 0.0148);  // also GPUs of one kind differ
   CHECK(run_program({"simulate", file}).exit_code == 0);
 }
 

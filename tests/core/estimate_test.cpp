@@ -230,12 +230,16 @@ TEST_CASE("estimate: says where it comes from, and is scaled to an iteration tha
         "roofline of each kernel: 70 % of 4.37 TFLOP/s (float32), 80 % of 240 GB/s or 55 % in reductions, 5 "
         "us a launch, batch 64; not scaled to any measurement (estimates of batches of 8 and more were 0.65 "
         "to 1.25 times the measured time elsewhere)");
+  CHECK(plain.compute_range == ComputeRange{.low = 0.8, .high = 1.538});  // 1 / 1.25 and 1 / 0.65
+  CHECK(estimate(model, *device("v100"), {.dtype = Dtype::float16}).compute_range ==
+        ComputeRange{.low = 0.625, .high = 2});
   CHECK(estimate(model, *device("a100"), {.tf32 = true})
             .origin.source.find("60 % of 156 TFLOP/s (TF32 on tensor cores)") != std::string::npos);
   CHECK(estimate(model, *device("v100"), {.tf32 = true}) == estimate(model, *device("v100")));
 
   const Profile scaled = estimate(model, *device("k80"), {.compute_us = 308e3});
   CHECK(forward_us(scaled) + backward_us(scaled) == doctest::Approx(308'000));
+  CHECK(!scaled.compute_range);
   CHECK(scaled.layers[5].forward_us / plain.layers[5].forward_us ==
         doctest::Approx(scaled.layers[9].backward_us / plain.layers[9].backward_us));
   CHECK(scaled.origin.source.find("batch 64; scaled to 308 ms for forward and backward") !=

@@ -159,6 +159,20 @@ TEST_CASE("profile: what kernels take alone, and the rest of an iteration, are r
                 "p.json: /layers/0/forward_device_us: expected a number from 0 to 3, got 3.5");
 }
 
+TEST_CASE("profile: the range of an estimate's times is read and written") {
+  const auto with = [](const std::string& range) {
+    return changed(R"("layers": [)", R"("compute_range": )" + range + R"(, "layers": [)");
+  };
+  const Profile profile = read(with(R"({"low": 0.8, "high": 1.5})"));
+  CHECK(profile.compute_range == ComputeRange{.low = 0.8, .high = 1.5});
+  CHECK(read(profile_text(profile)) == profile);
+  check_refused(with(R"({"low": 1.1, "high": 1.5})"),
+                "p.json: /compute_range/low: expected a number from 0.001 to 1, got 1.1");
+  check_refused(with(R"({"low": 0.8, "high": 0.9})"),
+                "p.json: /compute_range/high: expected a number from 1 to 1000, got 0.9");
+  check_refused(with(R"({"low": 0.8})"), "p.json: /compute_range/high: expected a value, got nothing");
+}
+
 TEST_CASE("profile: how much computing and communicating slow each other is read by itself, and written") {
   const std::string plain = with_layers("[" + with_tensors(R"([{"name": "a.w", "elements": 2}])") + "]");
   const Profile profile = read(plain);
@@ -219,7 +233,7 @@ TEST_CASE("profile: all keys are required unless optional") {
 TEST_CASE("profile: unknown keys are refused, with a suggestion for a near miss") {
   check_refused(changed(R"("device")", R"("devise")"),
                 "p.json: /devise: expected a key among format, version, model, batch_size, dtype, device, "
-                "origin, layers, iteration, overlap, got 'devise', did you mean 'device'?");
+                "origin, compute_range, layers, iteration, overlap, got 'devise', did you mean 'device'?");
   check_refused(
       changed(R"("forward_us")", R"("foward_us")"),
       "p.json: /layers/0/foward_us: expected a key among name, kind, forward_us, backward_us, tensors, "

@@ -411,6 +411,35 @@ TEST_CASE("derived: halves of a measured all-reduce are assumed, with a warning 
   CHECK(warnings.front().text.find("ASSUMED") != std::string::npos);
 }
 
+TEST_CASE("derived: a half that nobody measured takes as long as the other, and an all-reduce both") {
+  // The halves of a ring on 16 workers: 150 us and 0.0009375 us per byte each.
+  Points half = ring(16);
+  for (auto& [bytes, time] : half) time /= 2;
+  Network network = {.name = "n", .measured = {{kReduceScatter, {}, 16, CostCurve::through(half), {}}}};
+  const auto derived = [&](CollectiveKind kind) { return *derived_cost(network, 16, {}, kind); };
+  CHECK(us(network, 16, kAllGather, 1e6) == us(network, 16, kReduceScatter, 1e6));
+  CHECK(derived(kAllGather).derivation ==
+        "ASSUMED to take as long as reduce_scatter, as on most machines; measure it");
+  CHECK(derived(kAllGather).low_factor == 0.9);
+  CHECK(derived(kAllGather).high_factor == 1.3);
+  // 0.96 of both, down to 0.67 where they are all startup
+  const double both_us = 2 * us(network, 16, kReduceScatter, 4e6);
+  const double startup_share = 300 / both_us;
+  CHECK(us(network, 16, kAllReduce, 4e6) ==
+        Approx(both_us / (1.04 + (1.5 - 1.04) * startup_share)).epsilon(0.01));
+  CHECK(us(network, 16, kAllReduce, 64) == Approx(300 / 1.5).epsilon(0.01));
+  CHECK(derived(kAllReduce).derivation.find("0.96 of its halves, down to 0.67 for a small one") !=
+        std::string::npos);
+  // Halves of an all-reduce make up that all-reduce.
+  const Network whole = measured_on({{16, ring(16)}});
+  network.measured = {};
+  for (const CollectiveKind kind : {kReduceScatter, kAllGather})
+    network.measured.push_back({kind, {}, 16, derived_cost(whole, 16, {}, kind)->curve, {}});
+  for (const double bytes : {1e3, 1e5, 8e6})
+    CHECK(us(network, 16, kAllReduce, bytes) == Approx(us(whole, 16, kAllReduce, bytes)).epsilon(0.02));
+  CHECK_FALSE(derived_cost(network, 16, {.name = "binary_tree"}, kAllReduce).has_value());
+}
+
 TEST_CASE("derived: measured halves are used as they are") {
   const Network network = bundled("h100-nvlink-8");
   for (const core::Measured& one : network.measured)

@@ -15,9 +15,10 @@ namespace planner {
 namespace {
 
 std::optional<Interval> interval_of(const core::Profile& profile, const core::Network& network,
-                                    std::int64_t workers, const std::string& schedule = R"("wfbp")") {
+                                    std::int64_t workers, const std::string& schedule = R"("wfbp")",
+                                    const Conditions& conditions = {}) {
   const Schedule read = read_schedule(core::Field::parse(schedule, "s.json"));
-  const Setting setting(profile, network, workers, Algorithm{.name = "ring"}, {});
+  const Setting setting(profile, network, workers, Algorithm{.name = "ring"}, conditions);
   return interval(setting, read, run(setting, read));
 }
 
@@ -53,6 +54,28 @@ TEST_CASE("interval: none where the inputs carry no spread, or one of 0") {
   CHECK(!interval_of(profile, measured_network(), 4));
   profile.layers[0].forward_spread_us = 0;
   CHECK(!interval_of(profile, measured_network(), 4));
+}
+
+TEST_CASE("interval: the range of a profile's times, of all layers at once") {
+  core::Profile profile = support::profile_of({{100, 200, {10}}, {300, 400, {10}}});
+  profile.compute_range = {.low = 0.8, .high = 1.5};
+  const auto found = interval_of(profile, support::link_of(0, 0), 2);
+  REQUIRE(found.has_value());
+  CHECK(found->low_us == doctest::Approx(800).epsilon(0.03));
+  CHECK(found->high_us == doctest::Approx(1500).epsilon(0.03));
+  profile.compute_range = {.low = 1, .high = 1};
+  CHECK(!interval_of(profile, support::link_of(0, 0), 2));
+}
+
+TEST_CASE("interval: a spread of workers lies between none and twice the given one") {
+  // Of 100 workers the slowest is expected 2.508 standard deviations slower: from 1000 to 1100.3 us.
+  const core::Profile profile = support::profile_of({{400, 600, {10}}});
+  const auto found = interval_of(profile, support::link_of(0, 0), 100, R"("wfbp")", {.worker_spread = 0.02});
+  REQUIRE(found.has_value());
+  CHECK(found->low_us == doctest::Approx(1002.5).epsilon(0.003));
+  CHECK(found->high_us == doctest::Approx(1097.8).epsilon(0.003));
+  for (const auto none : {std::optional<double>(), std::optional(0.0)})
+    CHECK(!interval_of(profile, support::link_of(0, 0), 100, R"("wfbp")", {.worker_spread = none}));
 }
 
 TEST_CASE("interval: as wide as a layer's spread makes it, whatever the pipeline") {

@@ -195,6 +195,7 @@ std::size_t outermost_level(const core::Network& network, std::int64_t workers) 
 
 core::Profile calibrated(const core::Profile& profile, const ModelNumbers& numbers) {
   core::Profile out = core::scaled(profile, numbers.compute_factor);
+  out.compute_range = {};  // the rows say how long it takes
   const double forward = core::forward_us(out);
   const double backward = core::backward_us(out);
   if (numbers.odds_factor == 1 || !(forward > 0) || !(backward > 0)) return out;
