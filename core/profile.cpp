@@ -246,7 +246,7 @@ Profile read_profile(const Field& field) {
   if (tensor_count(profile) == 0) layers.expected("layers with at least one tensor in all", "none");
   if (forward_us(profile) + backward_us(profile) <= 0)
     layers.expected("layers with a total time above 0", "0 us in all");
-  if (parameter_count(profile) > kMaxElementsInAll)
+  if (parameter_count(profile) + frozen_count(profile) > kMaxElementsInAll)
     layers.expected(fmt::format("at most {} elements in all", kMaxElementsInAll), "more");
   return profile;
 }

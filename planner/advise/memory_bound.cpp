@@ -83,28 +83,31 @@ class MemoryBound::Builder {
     const Gradient& first = workload_.gradients[group.begin];
     const Gradient& last = workload_.gradients[group.end - 1];
     Unit& unit = out_.units_[i];
-    unit.starts = step_starts_[first_step_[first.layer]];
+    unit.starts = step_starts_[first_step_[first.last_layer]];
     unit.ready = last.ready;
-    unit.forward_from = forward_from(workload_, last.layer);
-    unit.forward_after = forward_from(workload_, first.layer + 1);
-    unit.activations_in_forward = activations_.until[first.layer + 1];
+    unit.forward_from = forward_from(workload_, last.first_layer);
+    unit.forward_after = forward_from(workload_, first.last_layer + 1);
+    unit.activations_in_forward = activations_.until[first.last_layer + 1];
     unit.ends_in_time = takes_time(last.backward_step);
     unit.activations_at_end =
         unit.ends_in_time ? activations_.until[last.layer + 1] : activations_.kept[last.layer];
-    unit.is_forward_in_time = workload_.forward[first.layer] > Time::zero();
-    unit.begins_in_time = takes_time(first.backward_step);
-    unit.activations = in_next_step_[first.layer];
+    unit.is_forward_in_time = workload_.forward[first.last_layer] > Time::zero();
+    const std::uint32_t first_step =
+        first.last_layer == first.layer ? first.backward_step : first_step_[first.last_layer];
+    unit.begins_in_time = takes_time(first_step);
+    unit.activations = in_next_step_[first.last_layer];
     for (std::uint32_t gradient = group.begin; gradient < group.end; ++gradient) {
       const Gradient& yielded = workload_.gradients[gradient];
       if (!takes_time(yielded.backward_step)) continue;
       const std::int64_t so_far =
           group_memory(out_.setting_, transfer_, {.begin = group.begin, .end = gradient + 1}).gradients;
-      if (yielded.backward_step == first.backward_step) unit.first_gradients = so_far;
+      if (yielded.backward_step == first_step) unit.first_gradients = so_far;
       unit.within = std::max(unit.within, so_far + activations_.until[yielded.layer + 1]);
       unit.activations_within = std::max(unit.activations_within, activations_.until[yielded.layer + 1]);
     }
-    const auto next_unit = i + 1 < units_.size() ? first_step_[workload_.gradients[units_[i + 1].begin].layer]
-                                                 : static_cast<std::uint32_t>(workload_.backward.size());
+    const auto next_unit = i + 1 < units_.size()
+                               ? first_step_[workload_.gradients[units_[i + 1].begin].last_layer]
+                               : static_cast<std::uint32_t>(workload_.backward.size());
     for (std::uint32_t step = last.backward_step + 1; step < next_unit; ++step)
       if (takes_time(step)) {
         unit.activations_after = activations_in(step);
@@ -134,7 +137,12 @@ class MemoryBound::Builder {
   void add_what_lasts() {
     const std::int64_t elements =
         transfer_.padded_bytes(payload_of_all(workload_)) / core::bytes_per_element(workload_.profile->dtype);
-    out_.lasting_ = lasting_bytes(out_.setting_, (elements + transfer_.workers() - 1) / transfer_.workers());
+    const std::int64_t frozen =
+        transfer_.frozen_bytes(payload_of_all(workload_)) / core::bytes_per_element(workload_.profile->dtype);
+    const auto share = [&](std::int64_t all) {
+      return (all + transfer_.workers() - 1) / transfer_.workers();
+    };
+    out_.lasting_ = lasting_bytes(out_.setting_, share(elements), share(frozen));
     for (std::size_t layer = 0; layer < workload_.forward.size(); ++layer)
       if (workload_.forward[layer] > Time::zero()) out_.between_passes_ = activations_.until[layer + 1];
     out_.between_passes_ += out_.accumulated(0);

@@ -76,8 +76,8 @@ class ShardedProblem {
       layer_starts[workload_.backward[step].layer] = begin;
     }
     for (std::uint32_t i = 0; i < count(); ++i) {
-      forward_[i + 1] = forward_from(workload_, workload_.gradients[i].layer);
-      starts_[i] = layer_starts[workload_.gradients[i].layer];
+      forward_[i + 1] = forward_from(workload_, workload_.gradients[i].first_layer);
+      starts_[i] = layer_starts[workload_.gradients[i].last_layer];
     }
   }
 
@@ -361,7 +361,7 @@ class ShardedProblem {
   std::uint32_t kept_;
   bool keeps_last_;
   std::vector<Time> forward_;      // by cut: forward from the first layer of the groups before it
-  std::vector<Time> starts_;       // by cut: when backward comes to the layer of the gradient after it
+  std::vector<Time> starts_;       // by cut: when backward comes to what travels with the gradient after it
   std::vector<Time> min_gathers_;  // by cut: from there on; and the next two
   std::vector<Time> min_scatters_;
   std::vector<Time> min_sums_;

@@ -71,7 +71,8 @@ Transfer chosen(const Transfer& own, const TransferChoice& choice) {
           .selective = own.selective && !choice.compressor,
           .wire = own.wire,
           .shard_workers = own.shard_workers,
-          .pads_tensors = own.pads_tensors};
+          .pads_tensors = own.pads_tensors,
+          .gathers_frozen = own.gathers_frozen};
 }
 
 TransferCost::Replicas::Replicas(const core::Network& whole, std::int64_t workers, const Transfer& transfer)
@@ -94,6 +95,10 @@ TransferCost::TransferCost(const core::Network& network, std::int64_t workers, T
     assert(workload != nullptr);
     padding_before_ =
         std::make_shared<const std::vector<std::int64_t>>(padding_before(*workload, costs_.workers()));
+  }
+  if (transfer_.gathers_frozen && workers > 1 && !compresses_) {
+    assert(workload != nullptr);
+    frozen_before_ = std::make_shared<const std::vector<std::int64_t>>(workload->frozen_before);
   }
   if (compresses_ && transfer_.compressor.decodes_each) contributions_ = static_cast<double>(workers);
   if (compresses_ && transfer_.compressor.sparse) make_sparse(network);
@@ -281,7 +286,7 @@ double TransferCost::max_us(CollectiveKind kind, const Payload& payload) const {
 
 double TransferCost::max_in_groups_us(CollectiveKind kind, const Payload& payload, std::size_t groups) const {
   if (!low_rank_)
-    return max_in_parts(static_cast<double>(padded_bytes(payload)), groups, [&](double bytes) {
+    return max_in_parts(static_cast<double>(carried_bytes(kind, payload)), groups, [&](double bytes) {
       return max_us(kind, static_cast<std::int64_t>(std::ceil(bytes)));
     });
   const LowRankVolume sent = volume(payload);  // what coding costs adds up over matrices

@@ -28,6 +28,8 @@ struct Transfer {
   /// The first dimension of each tensor is padded to a multiple of the workers that hold all parameters
   /// together. Only of uncompressed groups.
   bool pads_tensors = false;
+  /// All-gathers carry parameters, those that are not trained, too. Only of uncompressed groups.
+  bool gathers_frozen = false;
   bool operator==(const Transfer&) const = default;
 };
 
@@ -49,11 +51,13 @@ struct GroupCost {
 };
 
 /// The costs of groups of gradients that use one transfer on a number of workers. With one worker, sending,
-/// encoding and decoding cost nothing. Where tensors are padded, payloads have to name their gradients.
+/// encoding and decoding cost nothing. Where tensors are padded, or what is not trained is gathered, payloads
+/// have to name their gradients.
 class TransferCost {
  public:
-  /// `slowdown` multiplies encoding and decoding times. `network` must outlive this object. PowerSGD and
-  /// padding need the workload. Throws Unsupported if it lacks shapes that PowerSGD needs.
+  /// `slowdown` multiplies encoding and decoding times. `network` must outlive this object. PowerSGD,
+  /// padding and what is not trained need the workload. Throws Unsupported if it lacks shapes that PowerSGD
+  /// needs.
   TransferCost(const core::Network& network, std::int64_t workers, Transfer transfer, double slowdown = 1,
                const Workload* workload = nullptr);
 
@@ -106,9 +110,13 @@ class TransferCost {
     if (!padding_before_) return payload.bytes;
     return payload.bytes + (*padding_before_)[payload.end] - (*padding_before_)[payload.begin];
   }
+  /// The bytes of parameters that are not trained and are gathered with a group, 0 if they are not.
+  std::int64_t frozen_bytes(const Payload& payload) const {
+    return frozen_before_ ? (*frozen_before_)[payload.end] - (*frozen_before_)[payload.begin] : 0;
+  }
   /// The size of an uncompressed group's message, in the element type of the collective, with padding.
   double wire_bytes(core::CollectiveKind kind, const Payload& payload) const {
-    return scaled(kind, static_cast<double>(padded_bytes(payload)));
+    return scaled(kind, static_cast<double>(carried_bytes(kind, payload)));
   }
   /// The sizes of the messages that `carrier` sends one after another, for which costs are looked up: one,
   /// but for PowerSGD those of the tensors that are sent as they are and of both factors, as far as there
@@ -168,6 +176,10 @@ class TransferCost {
     double share;
   };
 
+  std::int64_t carried_bytes(core::CollectiveKind kind, const Payload& payload) const {
+    const bool gathers = kind == core::CollectiveKind::all_gather;
+    return padded_bytes(payload) + (gathers ? frozen_bytes(payload) : 0);
+  }
   double scaled(core::CollectiveKind kind, double bytes) const {
     const bool gathers = kind == core::CollectiveKind::all_gather;
     const double share = replicas_ && kind == core::CollectiveKind::all_reduce ? replicas_->share : 1;
@@ -200,6 +212,7 @@ class TransferCost {
   // These two are shared because costs are copied.
   std::shared_ptr<const LowRankVolumes> low_rank_;                   // set if PowerSGD compresses
   std::shared_ptr<const std::vector<std::int64_t>> padding_before_;  // by gradient; set if tensors are padded
+  std::shared_ptr<const std::vector<std::int64_t>> frozen_before_;   // likewise; set if that is gathered
   double contributions_ = 1;                                         // number of contributions to decode
   Calls mean_;  // per iteration, for choosing transfers and groupings
   Calls now_;

@@ -41,8 +41,10 @@ class ForPasses {
       : writer_(writer),
         update_(writer, false),
         collectives_(writer, update_),
-        by_first_layer_(groups_by_first_layer(writer.workload(), writer.job().groups)),
-        by_first_step_(groups_by_first_step(writer.workload(), writer.job().groups)),
+        by_first_layer_(
+            groups_by_first_layer(writer.workload(), writer.job().groups, writer.program().sharding)),
+        by_first_step_(
+            groups_by_first_step(writer.workload(), writer.job().groups, writer.program().sharding)),
         reducing_(reducing_ops(writer.program(), writer.job().groups.size())),
         gathered_(writer.job().groups.size()),
         copied_out_(writer.workers().size()) {}

@@ -12,7 +12,8 @@ UnderNextForward::UnderNextForward(GraphWriter& writer, CollectiveWriter& collec
     : writer_(writer),
       collectives_(collectives),
       update_(update),
-      by_first_layer_(groups_by_first_layer(writer.workload(), writer.job().groups)),
+      by_first_layer_(
+          groups_by_first_layer(writer.workload(), writer.job().groups, writer.program().sharding)),
       delivered_(writer.job().groups.size()) {}
 
 void UnderNextForward::come_to(std::uint32_t layer) {

@@ -18,6 +18,11 @@ struct Gradient {
   std::int64_t bytes = 0;
   sim::Time ready{};                ///< since backward began
   std::uint32_t backward_step = 0;  ///< the step that yields it
+  /// What travels with it where parameters are gathered: those of its layer and of layers without tensors
+  /// that are not trained.
+  std::int64_t frozen_bytes = 0;
+  std::uint32_t first_layer = 0;  ///< in forward order, that uses it or what travels with it
+  std::uint32_t last_layer = 0;
 };
 
 /// A unit of backward: a layer, or the part of a layer that yields one tensor's gradient.
@@ -32,16 +37,18 @@ struct BackwardStep {
 /// Refers to the profile from which it was made, which must outlive it.
 struct Workload {
   const core::Profile* profile = nullptr;
-  std::vector<sim::Time> forward;             ///< by layer
-  std::vector<BackwardStep> backward;         ///< in the order in which they run
-  std::vector<Gradient> gradients;            ///< in backward order
-  std::vector<std::int64_t> bytes_before{0};  ///< sum over the first n gradients, n = 0 to their number
+  std::vector<sim::Time> forward;              ///< by layer
+  std::vector<BackwardStep> backward;          ///< in the order in which they run
+  std::vector<Gradient> gradients;             ///< in backward order
+  std::vector<std::int64_t> bytes_before{0};   ///< sum over the first n gradients, n = 0 to their number
+  std::vector<std::int64_t> frozen_before{0};  ///< likewise, of Gradient::frozen_bytes
   sim::Time forward_total{};
   sim::Time backward_total{};
   bool of_experts = false;  ///< whether all gradients are those of experts
 
   std::uint32_t gradient_count() const { return static_cast<std::uint32_t>(gradients.size()); }
   std::int64_t bytes() const { return bytes_before.back(); }
+  void add(const Gradient& gradient);
 };
 
 inline std::int64_t bytes_of(const Workload& workload, const Group& group) {

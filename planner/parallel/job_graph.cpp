@@ -286,7 +286,7 @@ class StageWriter {
     gathers_from_ = tasks_.size();
     for (std::size_t of = 0; of < part_of(slot).groups.size(); ++of) {
       const PartGroups& groups = part_of(slot).groups[of];
-      out.push_back(groups_by(groups.workload, groups.groups));
+      out.push_back(groups_by(groups.workload, groups.groups, groups.program.sharding));
       issued_[static_cast<std::size_t>(slot.part)][of].gathers_seen = 0;
       gather_until(slot, of, 0);
     }

@@ -150,12 +150,10 @@ template <typename Wanted>
 Workload filtered(const Workload& workload, const Wanted& is_wanted) {
   Workload out = workload;
   out.gradients.clear();
-  out.bytes_before = {0};
+  out.bytes_before = out.frozen_before = {0};
   for (const Gradient& gradient : workload.gradients) {
     const core::ProfileLayer& layer = workload.profile->layers[gradient.layer];
-    if (!is_wanted(layer, layer.tensors[gradient.tensor].name)) continue;
-    out.gradients.push_back(gradient);
-    out.bytes_before.push_back(out.bytes() + gradient.bytes);
+    if (is_wanted(layer, layer.tensors[gradient.tensor].name)) out.add(gradient);
   }
   return out;
 }

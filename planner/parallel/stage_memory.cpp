@@ -30,6 +30,7 @@ struct GroupAccount {
   Sharding sharding = Sharding::nothing;
   bool drops_gradients = false;  ///< whole ones, once they are reduced
   bool is_in_buffers = false;    ///< whether gradients are held all the time
+  std::int64_t frozen = 0;       ///< elements that are not trained and are not divided into shares
   std::vector<HeldGradient> gradients = {};
   std::vector<std::vector<std::size_t>> yielded = {};  ///< gradients by step of backward
   /// Groups of tensors, by the step of backward that uses their parameters last; likewise by the layer of
@@ -120,8 +121,12 @@ class StageAccounts {
     }
     GroupAccount rest = {.is_in_buffers = ran_.conditions.memory->gradients_in_buffers};
     rest.yielded.resize(of.workload.backward.size());
+    if (of.workload.gradients.empty()) rest.frozen = core::frozen_count(*of.workload.profile);
     for (const Gradient& each : of.workload.gradients)
-      if (!summed_by_groups.contains({each.layer, each.tensor})) add_gradient(rest, each);
+      if (!summed_by_groups.contains({each.layer, each.tensor})) {
+        add_gradient(rest, each);
+        rest.frozen += elements(each.frozen_bytes);
+      }
     account.groups.push_back(std::move(rest));
     for (const GroupAccount& group : account.groups) add_lasting(group);
     if (has_activations_)
@@ -155,22 +160,36 @@ class StageAccounts {
     const std::vector<bool> is_released = released_after_forward(groups.program, groups.groups.size());
     for (std::size_t i = 0; i < groups.groups.size(); ++i) {
       const Group& group = groups.groups[i];
-      out.last_in_backward[last_step[workload.gradients[group.end - 1].layer]].push_back(i);
-      if (is_released[i]) out.last_in_forward[workload.gradients[group.begin].layer].push_back(i);
+      const Gradient& last = workload.gradients[group.begin];
+      const Gradient& first = workload.gradients[group.end - 1];
+      const bool is_sharded = out.sharding == Sharding::parameters;
+      out.last_in_backward[last_step[is_sharded ? first.first_layer : first.layer]].push_back(i);
+      if (is_released[i]) out.last_in_forward[is_sharded ? last.last_layer : last.layer].push_back(i);
     }
     out.gathered.resize(groups.groups.size());
+    if (out.sharding != Sharding::parameters || out.workers == 1)
+      out.frozen = elements(workload.frozen_before.back());
     return out;
   }
 
   std::int64_t elements(std::int64_t bytes) const { return bytes / element_.profile; }
-  /// The elements of a group's parameters as they are gathered and divided into shares.
+  /// The elements of a group's gradients, and of their parameters, as they are divided into shares.
   std::int64_t elements(const GroupAccount& account, std::int64_t group) const {
     const Group& own = group_of(account, group);
     return elements(
         account.groups->transfers[own.transfer].padded_bytes(payload_of(account.groups->workload, own)));
   }
+  /// The elements of its parameters that are not trained and are gathered with them.
+  std::int64_t frozen(const GroupAccount& account, std::int64_t group) const {
+    const Group& own = group_of(account, group);
+    return elements(
+        account.groups->transfers[own.transfer].frozen_bytes(payload_of(account.groups->workload, own)));
+  }
+  static std::int64_t share_of(const GroupAccount& account, std::int64_t elements) {
+    return (elements + account.workers - 1) / account.workers;
+  }
   std::int64_t share(const GroupAccount& account, std::int64_t group) const {
-    return (elements(account, group) + account.workers - 1) / account.workers;
+    return share_of(account, elements(account, group));
   }
   static const Group& group_of(const GroupAccount& account, std::int64_t group) {
     return account.groups->groups[static_cast<std::size_t>(group)];
@@ -181,9 +200,14 @@ class StageAccounts {
     for (const HeldGradient& each : account.gradients) gradients += each.bytes;
     const std::int64_t all = gradients / gradient_bytes(element_, account.sharding, adds_up());
     std::int64_t own = account.groups == nullptr ? all : 0;
-    for (std::size_t group = 0; group < account.gathered.size(); ++group)
-      own += share(account, static_cast<std::int64_t>(group));
-    const MemoryBytes lasting = lasting_memory(ran_.conditions, dtype_, account.sharding, all, own);
+    std::int64_t frozen_share = account.frozen;
+    for (std::size_t i = 0; i < account.gathered.size(); ++i) {
+      const auto group = static_cast<std::int64_t>(i);
+      own += share(account, group);
+      frozen_share += share_of(account, frozen(account, group));
+    }
+    const MemoryBytes lasting =
+        lasting_memory(ran_.conditions, dtype_, account.sharding, all, own, frozen_share);
     for (std::size_t part = 0; part < lasting.size(); ++part)
       changes_.push_back({Time::zero(), static_cast<MemoryPart>(part), lasting[part]});
     if (account.is_in_buffers) changes_.push_back({Time::zero(), MemoryPart::gradients, gradients});
@@ -215,7 +239,8 @@ class StageAccounts {
   /// Parameters that were gathered, if any, are released with the end of this task.
   void release(GroupAccount& account, std::size_t group, Time at) {
     if (!account.gathered[group]) return;
-    hold(MemoryPart::gathered, elements(account, static_cast<std::int64_t>(group)) * element_.gather,
+    const auto number = static_cast<std::int64_t>(group);
+    hold(MemoryPart::gathered, (elements(account, number) + frozen(account, number)) * element_.gather,
          *account.gathered[group], at);
     account.gathered[group].reset();
   }

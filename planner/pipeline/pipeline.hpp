@@ -186,6 +186,11 @@ struct Pipeline {
   bool takes_compression = true;
   /// Whether its all-gathers carry parameters; otherwise they are halves of an all-reduce of gradients.
   bool gathers_parameters = false;
+
+  /// Whether workers hold shares of the parameters alone, so that all of these are gathered.
+  bool shards_parameters(const PipelineOptions& options) const {
+    return program(1, options).sharding == Sharding::parameters;
+  }
 };
 
 /// Every pipeline, in the order in which help lists them.

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "planner/job/recompute.hpp"
 
 namespace planner {
 namespace {
@@ -94,19 +98,24 @@ void add_padding_warning(const Setting& setting, const CommunicationPlan& plan,
        .also = "also padded, by at most as much,"});
 }
 
-/// Adds a warning where parameters that are not trained would be gathered.
+/// Adds a warning where blocks that train nothing are gathered with others, as groups consist of gradients.
 void add_frozen_warning(const Setting& setting, const CommunicationPlan& plan,
                         std::vector<Warning>& warnings) {
-  const std::int64_t frozen = core::frozen_count(*setting.workload.profile);
-  if (plan.program.sharding != Sharding::parameters || frozen == 0) return;
-  const double times =
-      static_cast<double>(frozen) / static_cast<double>(core::parameter_count(*setting.workload.profile));
-  warnings.push_back({.subject = "frozen parameters",
-                      .weight = times,
-                      .text = fmt::format(
-                          "parameters that are not trained have {:.2g} times the elements of those that are; "
-                          "that they are gathered, too, is left out of times and memory",
-                          times)});
+  if (!plan.transfers.front().transfer().gathers_frozen) return;
+  std::set<std::string_view> frozen;
+  for (const core::ProfileLayer& layer : setting.workload.profile->layers)
+    if (layer.frozen_elements > 0) frozen.insert(block_name(layer.name));
+  frozen.erase("");
+  for (const core::ProfileLayer& layer : setting.workload.profile->layers)
+    if (!layer.tensors.empty()) frozen.erase(block_name(layer.name));
+  if (frozen.empty()) return;
+  warnings.push_back(
+      {.subject = "frozen blocks",
+       .weight = static_cast<double>(frozen.size()),
+       .text = frozen.size() == 1
+                   ? "a block trains nothing, and is gathered together with a layer that does"
+                   : fmt::format("{} blocks train nothing, and are gathered together with layers that do",
+                                 frozen.size())});
 }
 
 }  // namespace

@@ -47,13 +47,14 @@ bool is_copied(const ElementBytes& element, const TransferCost& transfer, const 
 }
 
 MemoryBytes lasting_memory(const Conditions& conditions, core::Dtype usual, Sharding sharding,
-                           std::int64_t all, std::int64_t own) {
+                           std::int64_t all, std::int64_t own, std::int64_t frozen) {
   const DataTypes& types = conditions.data_types;
   const ElementBytes element(types, usual);
   const std::int64_t updated = types.master ? core::bytes_per_element(*types.master) : element.parameters;
   const std::int64_t mine = sharding == Sharding::nothing ? all : own;
   MemoryBytes out{};
-  of(out, MemoryPart::parameters) = element.parameters * (sharding == Sharding::parameters ? own : all);
+  const std::int64_t trained = sharding == Sharding::parameters ? own : all;
+  of(out, MemoryPart::parameters) = element.parameters * (trained + frozen);
   if (types.master) of(out, MemoryPart::master) = updated * mine;
   of(out, MemoryPart::optimizer) = conditions.memory->optimizer_states * updated * mine;
   return out;

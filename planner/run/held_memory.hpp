@@ -80,9 +80,9 @@ bool has_activations(const core::Profile& profile);
 bool is_copied(const ElementBytes& element, const TransferCost& transfer, const Workload& workload,
                const Group& group, bool in_buffers);
 
-/// What a worker holds from the beginning to the end: `all` elements are in its layers, and it updates `own`
-/// of them. The conditions must have MemoryOptions.
+/// What a worker holds from the beginning to the end: `all` elements that are trained are in its layers, and
+/// it updates `own` of them; it holds `frozen` of those that are not. The conditions must have MemoryOptions.
 MemoryBytes lasting_memory(const Conditions& conditions, core::Dtype usual, Sharding sharding,
-                           std::int64_t all, std::int64_t own);
+                           std::int64_t all, std::int64_t own, std::int64_t frozen);
 
 }  // namespace planner

@@ -118,12 +118,19 @@ class Accounts {
   const Groups& groups() const { return executable_.groups; }
   Sharding sharding() const { return executable_.program.sharding; }
   bool communicates() const { return shares_ > 1; }
-  /// The elements of a group's parameters as they are gathered and divided into shares.
-  std::int64_t elements(std::uint32_t group) const {
-    const Group& own = groups()[group];
-    return executable_.transfers[own.transfer].padded_bytes(payload_of(workload(), own)) / element_.profile;
+  const TransferCost& transfer_of(std::uint32_t group) const {
+    return executable_.transfers[groups()[group].transfer];
   }
-  std::int64_t share(std::uint32_t group) const { return (elements(group) + shares_ - 1) / shares_; }
+  /// The elements of a group's gradients, and of their parameters, as they are divided into shares.
+  std::int64_t elements(std::uint32_t group) const {
+    return transfer_of(group).padded_bytes(payload_of(workload(), groups()[group])) / element_.profile;
+  }
+  /// The elements of its parameters that are not trained and are gathered with them.
+  std::int64_t frozen(std::uint32_t group) const {
+    return transfer_of(group).frozen_bytes(payload_of(workload(), groups()[group])) / element_.profile;
+  }
+  std::int64_t share_of(std::int64_t elements) const { return (elements + shares_ - 1) / shares_; }
+  std::int64_t share(std::uint32_t group) const { return share_of(elements(group)); }
   std::uint32_t group_of(const TaskLabel& label) const {
     return label.item % static_cast<std::uint32_t>(groups().size());
   }
@@ -143,8 +150,11 @@ class Accounts {
     last_in_forward_.resize(workload().forward.size());
     last_in_backward_.resize(steps);
     for (std::uint32_t group = 0; group < groups().size(); ++group) {
-      last_in_forward_[workload().gradients[groups()[group].begin].layer].push_back(group);
-      last_in_backward_[last_step_[workload().gradients[groups()[group].end - 1].layer]].push_back(group);
+      const Gradient& last = workload().gradients[groups()[group].begin];
+      const Gradient& first = workload().gradients[groups()[group].end - 1];
+      const bool is_sharded = sharding() == Sharding::parameters;
+      last_in_forward_[is_sharded ? last.last_layer : last.layer].push_back(group);
+      last_in_backward_[last_step_[is_sharded ? first.first_layer : first.layer]].push_back(group);
     }
   }
 
@@ -187,12 +197,18 @@ class Accounts {
   void add_lasting() {
     const std::int64_t all = workload().bytes() / element_.profile;
     std::int64_t own = 0;
-    for (std::uint32_t group = 0; group < groups().size(); ++group) own += share(group);
+    std::int64_t frozen_share = 0;
+    for (std::uint32_t group = 0; group < groups().size(); ++group) {
+      own += share(group);
+      frozen_share += share_of(frozen(group));
+    }
+    const bool shares_frozen = communicates() && sharding() == Sharding::parameters;
     const auto add = [&](MemoryPart part, std::int64_t bytes) {
       changes_.push_back({Time::zero(), part, bytes});
     };
     const MemoryBytes lasting =
-        lasting_memory(setting_.conditions, workload().profile->dtype, sharding(), all, own);
+        lasting_memory(setting_.conditions, workload().profile->dtype, sharding(), all, own,
+                       shares_frozen ? frozen_share : core::frozen_count(*workload().profile));
     for (std::size_t part = 0; part < lasting.size(); ++part)
       add(static_cast<MemoryPart>(part), lasting[part]);
     if (keeps_gradients_in_buffers()) add(MemoryPart::gradients, element_.gradients * all);
@@ -231,7 +247,9 @@ class Accounts {
       case Kind::forward_gather:
       case Kind::backward_gather:
         // an early gather may begin while the group's forward pass still uses its parameters
-        gathered_.hold_another(group_of(label), elements(group_of(label)) * element_.gather, span.start);
+        gathered_.hold_another(group_of(label),
+                               (elements(group_of(label)) + frozen(group_of(label))) * element_.gather,
+                               span.start);
         break;
       case Kind::group_update: used(group_of(label), span.end); break;
       default: break;
@@ -380,7 +398,8 @@ GroupMemory group_memory(const Setting& setting, const TransferCost& transfer, c
       payload.bytes / element.profile *
       gradient_bytes(element, Sharding::parameters, setting.conditions.accumulation_steps > 1);
   const std::int64_t elements = transfer.padded_bytes(payload) / element.profile;
-  GroupMemory out = {.gathered = elements * element.gather,
+  const std::int64_t frozen = transfer.frozen_bytes(payload) / element.profile;
+  GroupMemory out = {.gathered = (elements + frozen) * element.gather,
                      .gradients = gradients,
                      .sent = gradients,
                      .share = (elements + transfer.workers() - 1) / transfer.workers() * element.parameters};
@@ -389,9 +408,9 @@ GroupMemory group_memory(const Setting& setting, const TransferCost& transfer, c
   return out;
 }
 
-std::int64_t lasting_bytes(const Setting& setting, std::int64_t elements) {
+std::int64_t lasting_bytes(const Setting& setting, std::int64_t elements, std::int64_t frozen) {
   return total(lasting_memory(setting.conditions, setting.workload.profile->dtype, Sharding::parameters,
-                              elements, elements));
+                              elements, elements, frozen));
 }
 
 void check_activations(const core::Profile& profile, std::int64_t micro_batches) {

@@ -85,10 +85,7 @@ ordered_json place_json(const PartPlan& part) {
 planner::Workload joined(std::span<const PartGroups> members) {
   planner::Workload out = members.front().workload;
   for (const PartGroups& member : members.subspan(1))
-    for (const planner::Gradient& gradient : member.workload.gradients) {
-      out.gradients.push_back(gradient);
-      out.bytes_before.push_back(out.bytes_before.back() + gradient.bytes);
-    }
+    for (const planner::Gradient& gradient : member.workload.gradients) out.add(gradient);
   return out;
 }
 

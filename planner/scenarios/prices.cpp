@@ -20,6 +20,7 @@ std::vector<TransferCost> transfers_of(const planner::Setting& setting, const pl
     transfer.wire = wire;
     transfer.shard_workers = behaviour.options.shard_workers.value_or(0);
     transfer.pads_tensors = behaviour.options.pads_tensors;
+    transfer.gathers_frozen = behaviour.pipeline->shards_parameters(behaviour.options);
     if (!behaviour.compresses) {
       transfer.compressor = {};
       transfer.selective = false;

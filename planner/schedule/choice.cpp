@@ -57,7 +57,8 @@ std::vector<TransferCost> make_transfers(const Setting& setting, const Schedule&
                          .selective = schedule.selective,
                          .wire = wire_in(setting, schedule),
                          .shard_workers = shard_workers(*setting.network, schedule.options),
-                         .pads_tensors = schedule.options.pads_tensors},
+                         .pads_tensors = schedule.options.pads_tensors,
+                         .gathers_frozen = schedule.pipeline->shards_parameters(schedule.options)},
                         schedule.fusion.choices);
 }
 

@@ -188,6 +188,7 @@ Scene random_scene(Random& random, std::uint32_t layers) {
     if (random.one_in(6) && &layer != &profile.layers.front()) layer.tensors.clear();
   }
   if (random.one_in(3)) tie_ends(profile);
+  if (random.one_in(3)) support::add_frozen(random, profile);
   if (core::forward_us(profile) + core::backward_us(profile) == 0) profile.layers.back().forward_us = 1;
   return {profile, pair_of(static_cast<double>(random.below(60)), random.one_in(2) ? 0.01 : 0.001),
           random.between(2, 8), conditions};

@@ -80,24 +80,6 @@ TEST_CASE("padding: it is that of the workers of a shard group, and warned of") 
         "the profile lacks shapes of some tensors, so that their padding by FSDP2 is left out");
 }
 
-TEST_CASE("frozen parameters: a schedule that would gather them warns that they are left out") {
-  core::Profile profile = odd_tensors();
-  profile.layers[0].frozen_elements = 150;
-  profile.layers[1].frozen_elements = 4;
-  const auto is_warned_of = [&](const char* schedule) {
-    core::Network network = pair_of(2, 0.1);
-    const Setting setting(profile, network, 2, {}, {});
-    for (const Warning& warning : run(setting, schedule_of(schedule)).warnings)
-      if (warning.text.starts_with("parameters that are not trained have 9.1 times the elements"))
-        return true;
-    return false;
-  };
-  CHECK(is_warned_of(R"("fsdp")"));
-  CHECK(is_warned_of(R"("fsdp2")"));
-  CHECK_FALSE(is_warned_of(R"("zero")"));
-  CHECK_FALSE(is_warned_of(R"("ddp")"));
-}
-
 TEST_CASE("padding: more bytes than can be counted are refused") {
   core::Profile profile = profile_of({{2, 5, {std::int64_t{1} << 40}}});
   profile.layers[0].tensors[0].shape = {1, std::int64_t{1} << 40};

@@ -257,6 +257,7 @@ struct SmallJob {
     const std::int64_t workers = std::int64_t{2} << random.below(3);
     const auto kind = static_cast<support::NetworkKind>(seed % support::kNetworkKinds);
     core::Profile profile = support::small_profile(random, 8);
+    if (random.one_in(2)) support::add_frozen(random, profile);
     core::Network network = support::small_network(random, kind, workers);
     Conditions conditions = support::small_conditions(random);
     conditions.accumulation_steps = random.one_in(3) ? random.between(2, 3) : 1;

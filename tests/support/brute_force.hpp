@@ -510,6 +510,14 @@ inline core::Profile small_profile(Random& random, std::uint32_t max_tensors) {
   return profile_of(layers);
 }
 
+/// Adds parameters that are not trained to some layers, and puts layers into one of two modules.
+inline void add_frozen(Random& random, core::Profile& profile) {
+  for (core::ProfileLayer& layer : profile.layers) {
+    if (random.one_in(2)) layer.frozen_elements = random.between(1, 30);
+    layer.module = fmt::format("{}.{}", random.one_in(2) ? "a" : "b", layer.name);
+  }
+}
+
 /// Up to six points at powers of two.
 inline core::CostCurve random_curve(Random& random, bool rises, bool falls_at_end) {
   std::vector<std::pair<double, double>> points;

@@ -92,7 +92,10 @@ Prediction predicted(const RunSpec& spec, const Calibration& calibration) {
   schedule.options.pads_tensors = false;  // workers divide groups, not each of their tensors
   planner::Conditions conditions = spec.conditions;
   if (!conditions.overlap.slows()) conditions.overlap = calibration.overlap;
-  const planner::Setting setting(calibration.profile, calibration.network, spec.workers,
+  core::Profile profile = calibration.profile;
+  for (core::ProfileLayer& layer : profile.layers)
+    layer.frozen_elements = 0;  // workers have no such parameters
+  const planner::Setting setting(profile, calibration.network, spec.workers,
                                  schedule.all_reduce.value_or(spec.all_reduce), conditions);
   planner::Choice choice = planner::choose(setting, schedule);
   Prediction out;
