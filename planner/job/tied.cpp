@@ -21,9 +21,10 @@ bool Tied::is_last(const Workload& workload) const {
 std::optional<Tied> tied(const Workload& workload) {
   const std::vector<core::ProfileLayer>& layers = workload.profile->layers;
   const auto has_no_weight = [](const core::ProfileLayer& layer) {
-    return std::ranges::all_of(layer.tensors, [&](const core::ProfileTensor& tensor) {
+    const auto is_no_weight = [&](const core::ProfileTensor& tensor) {
       return is_bias(tensor) && tensor.name != layer.name;  // part of a layer that is several in the profile
-    });
+    };
+    return layer.frozen_elements == 0 && std::ranges::all_of(layer.tensors, is_no_weight);
   };
   // Where several are without one, weights are frozen rather than tied.
   const auto linear = std::ranges::count_if(layers, [&](const core::ProfileLayer& layer) {

@@ -365,6 +365,41 @@ TEST_CASE("emit: frozen weights are not taken for tied ones, and only FSDP wants
         R"([["t.wte","t.wpe"],["t.h","t.ln"]])");
 }
 
+/// Two blocks, of each of which a small module is trained.
+core::Profile adapted_model() {
+  core::Profile out = named({{"embed.w", 1},
+                             {"h.0.q.base.w", 1},
+                             {"h.0.q.lora.w", 10},
+                             {"h.0.mlp.w", 1},
+                             {"h.1.q.base.w", 1},
+                             {"h.1.q.lora.w", 10},
+                             {"h.1.mlp.w", 1},
+                             {"head.w", 1}});
+  for (std::size_t i = 0; i < out.layers.size(); ++i) {
+    core::ProfileLayer& layer = out.layers[i];
+    layer.name = enclosing(layer.tensors[0].name);
+    if (i == 2 || i == 5) continue;
+    layer.kind = "linear";
+    layer.tensors.clear();
+    layer.frozen_elements = static_cast<std::int64_t>(100 * (i + 1));
+  }
+  return out;
+}
+
+TEST_CASE("emit: FSDP has modules that are not trained in the groups of their neighbours") {
+  const Scene scene(adapted_model(), support::pair_of(20, 0.1));
+  const ordered_json json =
+      Planned(scene, of_counts({1, 1}), support::of_pipeline("sharded")).emit("fsdp").json;
+  CHECK(json["groups_reproduced"] == true);
+  CHECK(json["fully_shard"].dump() == R"([["h.1","head"],["embed","h.0"]])");
+  CHECK(json["groups"].dump() ==
+        R"([{"tensors":1,"bytes":40,"frozen_bytes":8000},{"tensors":1,"bytes":40,"frozen_bytes":2800}])");
+  CHECK(json["makes"]["loss_us"].get<double>() < 1);
+  CHECK(json["notes"].dump().find("Parameters that are not trained have 135 times the bytes of the others: "
+                                  "they are gathered with these") != std::string::npos);
+  CHECK(Planned(scene, of_counts({2})).emit("fsdp").json["fully_shard"].dump() == R"([[""]])");
+}
+
 TEST_CASE("emit: FSDP says what of the job was priced") {
   Planned planned(five_tensors(), of_counts({2, 3}), R"({"pipeline": "sharded", "scatters_in_flight": 3})");
   planned.plan.workers = 4;

@@ -537,7 +537,7 @@ def check_types(rank):
 
 
 def check_frozen(rank):
-    """Parameters that are not trained are in no group of the plan, and are gathered with the block or the model around them."""
+    """Parameters that are not trained are in no group of the plan, and are gathered with those of a neighbour."""
     def make():
         model = Transformer()
         for parameter in [model.head.bias, model.embed.weight, *model.blocks[0].norm1.parameters(), *model.blocks[1].attention.parameters()]:
@@ -550,6 +550,7 @@ def check_frozen(rank):
     watched = watched_as_sharded(rank, make, {**plan, "groups": groups})
     gathered = [t.bytes for t in watched.transfers() if t.collective == "all_gather"]
     whole = [group["bytes"] for group in plan["groups"]]
+    whole = [*whole[:2], whole[2] + whole[3]]  # the embedding goes with the first block
     check("bytes gathered with frozen parameters, all but the head's twice", sorted(gathered), sorted(whole + whole[1:]))
 
 

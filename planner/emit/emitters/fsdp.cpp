@@ -351,14 +351,30 @@ void note_scalars(Report& report) {
                             fmt::join(scalars, ", ")));
 }
 
-/// The number of tensors and the bytes of each group, with those of its padding where there are any.
+/// "Parameters that are not trained have 80 times the bytes of the others: they are gathered with these ..."
+void note_frozen(Report& report) {
+  const Workload& workload = report.request().workload;
+  const std::int64_t frozen = workload.frozen_before.back();
+  if (frozen > 0)
+    report.note(
+        fmt::format("Parameters that are not trained have {:.3g} times the bytes of the others: they are "
+                    "gathered with these, which is priced, and nothing of them is reduced.",
+                    static_cast<double>(frozen) / static_cast<double>(workload.bytes())));
+}
+
+/// The number of tensors and the bytes of each group, with those of its padding and of what is not trained
+/// where there are any.
 ordered_json groups_json(const EmitRequest& request, const Behaviour& behaviour, const Groups& groups) {
   ordered_json out = sizes_json(request.workload, groups);
   const std::vector<std::int64_t> before =
       padding_before(request.workload, workers_of_group(request, behaviour));
-  for (std::size_t i = 0; i < groups.size(); ++i)
+  const std::vector<std::int64_t>& frozen = request.workload.frozen_before;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
     if (const std::int64_t more = before[groups[i].end] - before[groups[i].begin]; more > 0)
       out[i]["padding_bytes"] = more;
+    if (const std::int64_t more = frozen[groups[i].end] - frozen[groups[i].begin]; more > 0)
+      out[i]["frozen_bytes"] = more;
+  }
   return out;
 }
 
@@ -382,6 +398,7 @@ void add_notes(Report& report, const ModuleGroups& made) {
         "groups that are gathered ahead there; it is priced as gathered when its layers need it.");
   note_nesting(report, calls);
   note_padding(report);
+  note_frozen(report);
   note_scalars(report);
   const std::vector<core::ProfileLayer>& layers = workload.profile->layers;
   if (std::ranges::none_of(layers, [](const core::ProfileLayer& layer) { return layer.module.has_value(); }))

@@ -1,6 +1,7 @@
 #include "planner/emit/emitters/modules.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -31,7 +32,10 @@ struct Span {
 /// The modules of a model, by the owner of each gradient.
 struct Modules {
   Nesting nesting;
-  std::vector<std::string> owners;      ///< by gradient, in backward order: the module that is called
+  std::vector<std::string> owners;  ///< by gradient, in backward order: the module that is called
+  /// By gradient: modules that train nothing and travel with it, in forward order; the second list is used
+  /// after it.
+  std::vector<std::array<std::vector<std::string>, 2>> frozen;
   std::map<std::string, Span> owned;    ///< from a module's first own gradient to its last
   std::map<std::string, Span> covered;  ///< the same, including all modules below
   std::set<std::string> called = {};    ///< if the profile names any: others are not known to be called
@@ -41,7 +45,8 @@ struct Modules {
   Modules(const Workload& workload, Nesting its_nesting) : nesting(its_nesting) {
     if (nesting == Nesting::allowed) tied = planner::tied(workload);
     const auto add = [](std::map<std::string, Span>& spans, const std::string& module, std::uint32_t i) {
-      spans.try_emplace(module, Span{.begin = i, .end = i}).first->second.end = i + 1;
+      Span& span = spans.try_emplace(module, Span{.begin = i, .end = i + 1}).first->second;
+      span = {.begin = std::min(span.begin, i), .end = std::max(span.end, i + 1)};
     };
     for (const core::ProfileLayer& layer : workload.profile->layers)
       if (layer.module) called.insert(*layer.module);
@@ -50,6 +55,25 @@ struct Modules {
       if (is_named(owners[i])) add(owned, owners[i], i);
       for (std::string above = holders[i]; !above.empty(); above = enclosing(above)) add(covered, above, i);
       add(covered, "", i);
+    }
+    find_frozen(workload);
+    for (std::uint32_t i = 0; i < owners.size(); ++i)
+      for (const std::vector<std::string>& modules : frozen[i])
+        for (const std::string& module : modules)
+          for (std::string above = module; !above.empty(); above = enclosing(above)) add(covered, above, i);
+  }
+
+  /// What the model itself has and does not train is left to the last call.
+  void find_frozen(const Workload& workload) {
+    frozen.resize(workload.gradients.size());
+    for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
+      const Gradient& at = workload.gradients[i];
+      for (std::uint32_t layer = at.first_layer; layer <= at.last_layer; ++layer) {
+        const core::ProfileLayer& of = workload.profile->layers[layer];
+        const std::string& module = of.module ? *of.module : of.name;
+        if (layer != at.layer && of.frozen_elements > 0 && !module.empty())
+          frozen[i][layer > at.layer ? 1 : 0].push_back(module);
+      }
     }
   }
 
@@ -177,8 +201,7 @@ Groups whole_modules(const Report& report, const Modules& modules) {
 /// The largest modules that hold only gradients of this group and may be named, in forward order.
 std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
   std::vector<std::string> out;
-  for (std::uint32_t i = group.end; i-- > group.begin;) {
-    std::string largest = modules.owners[i];
+  const auto add = [&](std::string largest) {
     for (std::string module = largest; !module.empty();) {
       module = enclosing(module);
       if (!modules.is_named(module) || modules.shared.contains(module) || modules.takes_tied(module, group))
@@ -186,8 +209,13 @@ std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
       const Span& span = modules.covered.at(module);
       if (group.begin <= span.begin && span.end <= group.end && modules.is_called(module)) largest = module;
     }
-    if (!modules.is_named(largest)) continue;
-    if (std::find(out.begin(), out.end(), largest) == out.end()) out.push_back(largest);
+    if (modules.is_named(largest) && std::find(out.begin(), out.end(), largest) == out.end())
+      out.push_back(std::move(largest));
+  };
+  for (std::uint32_t i = group.end; i-- > group.begin;) {
+    for (const std::string& before : modules.frozen[i].front()) add(before);
+    add(modules.owners[i]);
+    for (const std::string& after : modules.frozen[i].back()) add(after);
   }
   if (modules.is_group_of_tied(group))
     out.insert(out.end(), modules.tied->modules.begin(), modules.tied->modules.end());

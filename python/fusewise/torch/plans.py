@@ -142,8 +142,9 @@ def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
     later): a module goes to the group that has most of its own elements, and modules that share a parameter go to one
     group, which stays gathered until backward ends. Which groups stay gathered after forward, how many
     are gathered ahead and the types of collectives are the plan's. Parameters that are not trained travel with the
-    others of their module, or with those around it. `arguments` go to fully_shard(). A plan whose shard groups are smaller
-    than the job needs the argument `mesh`; one for several micro-batches needs begin_micro_batch()."""
+    others of their module, or with a neighbour, as the plan has counted them. `arguments` go to fully_shard(). A plan
+    whose shard groups are smaller than the job needs the argument `mesh`; one for several micro-batches needs
+    begin_micro_batch()."""
     from torch.distributed.fsdp import fully_shard
     plan = _sharded_plan(plan)
     if "shard_workers" in plan and plan["shard_workers"] < plan["workers"] and "mesh" not in arguments:
@@ -157,7 +158,7 @@ def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
     units = {}
     owned = _owned(model, plan)
     tied = _tied(owned)
-    for number, paths in _calls(_modules_of_groups(model, owned, tied, place)):
+    for number, paths in _calls(_modules_of_groups(owned, tied, place)):
         is_released = number >= kept and not tied.intersection(paths)
         topmost = [path for path in paths if not any(other != path and _is_below(path, other) for other in paths)]
         modules = [model.get_submodule(path) for path in topmost]
@@ -268,17 +269,31 @@ def _group_of_most(parameters, place):
     return min(elements, key=lambda number: (-elements[number], number), default=None)
 
 
-def _modules_of_groups(model, owned, tied, place):
-    """The modules of each group, by its number. Those that nobody trains go where their neighbours go."""
+def _shared_parts(path, other):
+    """The number of parts that both paths begin with."""
+    return len(os.path.commonprefix([path.split("."), other.split(".")]))
+
+
+def _modules_of_groups(owned, tied, place):
+    """The modules of each group, by its number. One that trains nothing goes with the module before or after it that trains
+    something: with that which shares more of its path, or else with the one after it, as in the planner (workload.cpp)."""
     of_tied = _group_of_most({p for path in tied for p in owned[path]}, place) or 0
+    numbers = {path: of_tied if path in tied else _group_of_most(own, place) for path, own in owned.items()}
+    after, later = {}, None
+    for path in reversed(numbers):
+        after[path] = later
+        later = later if numbers[path] is None else path
     groups: dict[int, list[str]] = {}
-    for path, own in owned.items():
-        number = of_tied if path in tied else _group_of_most(own, place)
-        around = path
-        while number is None and _enclosing(around):
-            around = _enclosing(around)
-            number = _group_of_most(model.get_submodule(around).parameters(), place)
-        if number is not None:  # else the model's own call takes it
+    before, is_behind = None, True
+    for path, number in numbers.items():
+        if number is not None:
+            before, is_behind = path, True
+        elif path:  # else the model's own call takes it
+            is_behind = is_behind and before is not None and (
+                after[path] is None or _shared_parts(path, before) > _shared_parts(path, after[path]))
+            neighbour = before if is_behind else after[path]
+            number = None if neighbour is None else numbers[neighbour]
+        if number is not None:
             groups.setdefault(number, []).append(path)
     return groups
 
