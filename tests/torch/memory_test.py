@@ -38,11 +38,26 @@ def case(seed):
     if out["kind"] == "fsdp":
         out |= {"prefetch": rng.randint(1, 3), "half": rng.random() < 0.5, "reshard": rng.choice([None, True, False]),
                 "batches": rng.choice([1, 1, 2, 3])}
+    # what is not trained has no shapes in a profile, and so no padding
+    out["frozen"] = [rng.choice([None, "weight", "before", "behind"]) if seed % 4 == 1 else None for _ in widths_of(out)]
     return out
 
 
-def layers_of(case):
-    return [nn.Linear(a, b, bias=bias) for a, b, bias in zip(case["widths"], case["widths"][1:], case["biases"])]
+def widths_of(case):
+    return list(zip(case["widths"], case["widths"][1:]))
+
+
+def units_of(case):
+    """Each is a layer, which may be behind or before another one that is not trained, or train its bias alone."""
+    units = []
+    for (a, b), bias, frozen in zip(widths_of(case), case["biases"], case["frozen"]):
+        units.append([nn.Linear(a, b, bias=bias or frozen == "weight")])
+        if frozen == "weight":
+            units[-1][0].weight.requires_grad_(False)
+        elif frozen:
+            other = nn.Linear(a, a, bias=False) if frozen == "before" else nn.Linear(b, b, bias=False)
+            units[-1].insert(0 if frozen == "before" else 1, other.requires_grad_(False))
+    return units
 
 
 # ---- what PyTorch holds
@@ -90,13 +105,14 @@ def each_of(function, groups):
 
 
 def run_case(case):
-    model = nn.Sequential(*[nn.Sequential(layer) for layer in layers_of(case)])
-    linear = [layer[0] for layer in model]
+    model = nn.Sequential(*[nn.Sequential(*unit) for unit in units_of(case)])
+    linear = [layer for unit in model for layer in unit]
     groups = shard(model, case) if case["kind"] == "fsdp" else []
     job = DistributedDataParallel(model) if case["kind"] == "ddp" else model
     parameters = list(job.parameters())
-    optimizer = torch.optim.Adam(parameters) if case["optimizer"] == "adam" else \
-        torch.optim.SGD(parameters, lr=0.1, momentum=0.9 if case["optimizer"] == "momentum" else 0)
+    trained = [p for p in parameters if p.requires_grad]
+    optimizer = torch.optim.Adam(trained) if case["optimizer"] == "adam" else \
+        torch.optim.SGD(trained, lr=0.1, momentum=0.9 if case["optimizer"] == "momentum" else 0)
     most = dict.fromkeys(PARTS, 0)
 
     def count(*_):
@@ -143,10 +159,16 @@ def run_rank(rank, folder):
 # ---- what fusewise says
 
 
+def layer_of(name, layer):
+    frozen = sum(p.numel() for p in layer.parameters() if not p.requires_grad)
+    return {"name": name, "kind": "linear", "forward_us": 1000, "backward_us": 2000,
+            "tensors": [{"name": f"{name}.{own}", "elements": p.numel(), "shape": list(p.shape)}
+                        for own, p in layer.named_parameters() if p.requires_grad],
+            **({"frozen_elements": frozen} if frozen else {})}
+
+
 def scenario(case):
-    layers = [{"name": f"{i}", "kind": "linear", "forward_us": 1000, "backward_us": 2000,
-               "tensors": [{"name": f"{i}.{name}", "elements": p.numel(), "shape": list(p.shape)} for name, p in layer.named_parameters()]}
-              for i, layer in enumerate(layers_of(case))]
+    layers = [layer_of(f"{i}.{j}", layer) for i, unit in enumerate(units_of(case)) for j, layer in enumerate(unit)]
     out = {"format": "fusewise.scenario", "version": 1, "workers": 2, "iterations": 3, "update": {"optimizer_us": 1},
            "profile": {"format": "fusewise.profile", "version": 1, "model": "chain", "batch_size": 2,
                        "dtype": "float32", "device": "cpu", "layers": layers,
