@@ -429,10 +429,47 @@ TEST_CASE("behaviour: DeepSpeed gets the stage of the plan, and what it cannot d
   CHECK(emission(R"({"pipeline": "zero"})", 4).find("\"stage\": 1,") != std::string::npos);
   CHECK(emission(second, 1).find("\"stage\": 2,") != std::string::npos);
   CHECK(emission(second, 4).find("\"stage\": 2,") != std::string::npos);
-  CHECK_THROWS_WITH_AS(emission(R"({"pipeline": "sharded"})", 1),
-                       "--emit, --for: expected fsdp for a plan of pipeline sharded, as it is not known what "
-                       "stage 3 of DeepSpeed makes of a plan, got 'deepspeed'",
-                       core::InputError);
+  CHECK(emission(R"({"pipeline": "sharded"})", 1).find("\"stage\": 3,") != std::string::npos);
+}
+
+TEST_CASE("behaviour: DeepSpeed's stage 3 has leaf modules for groups, and numbers of their elements") {
+  const Scene scene(support::named({{"h.0.a.w", 100},
+                                    {"h.0.b.w", 200},
+                                    {"h.1.a.w", 100},
+                                    {"h.1.b.w", 200},
+                                    {"h.2.a.w", 100},
+                                    {"h.2.b.w", 200}}),
+                    support::pair_of(20, 0.1));
+  const auto emitted = [&](const std::vector<std::uint32_t>& counts, const std::string& keys) {
+    return Planned(scene, support::of_counts(counts), R"({"pipeline": "sharded")" + keys + "}")
+        .emit("deepspeed")
+        .json;
+  };
+  const auto numbers = [](const ordered_json& json) {
+    std::vector<std::int64_t> out;
+    for (const char* key : {"reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_max_live_parameters",
+                            "stage3_max_reuse_distance"})
+      out.push_back(json[key].get<std::int64_t>());
+    return out;
+  };
+  using Numbers = std::vector<std::int64_t>;
+  const ordered_json blocks = emitted({2, 2, 2}, "");
+  CHECK(blocks["groups_reproduced"] == true);
+  CHECK(blocks["leaf_modules"].dump() == R"(["h.0","h.1","h.2"])");
+  CHECK(numbers(blocks) == Numbers{300, 300, 600, 300});
+  const Planned planned(scene, support::of_counts({2, 2, 2}), R"({"pipeline": "sharded"})");
+  CHECK(blocks["makes"]["iteration_us"] ==
+        planned.iteration_us(R"({"pipeline": "sharded", "scatters_in_flight": 3})", planned.groups));
+  CHECK(numbers(emitted({2, 2, 2}, R"(, "reshard_after_forward": true)")) == Numbers{300, 300, 600, 300});
+  CHECK(numbers(emitted({2, 2, 2}, R"(, "reshard_after_forward": true, "prefetch": 0)")) ==
+        Numbers{300, 0, 300, 0});
+  CHECK(numbers(emitted({2, 2, 2}, R"(, "reshard_after_forward": false)")) == Numbers{300, 300, 1200, 900});
+
+  // Modules without one around them alone are gathered one by one.
+  const ordered_json others = emitted({3, 3}, "");
+  CHECK(others["leaf_modules"].dump() == R"(["h.0","h.2"])");
+  CHECK(others["makes"]["groups"] == 4);
+  CHECK(others["groups_reproduced"] == false);
 }
 
 TEST_CASE(
