@@ -1,7 +1,8 @@
 // Makes emissions without scenarios: reads lines of {"target", "sizes" in bytes, backward order, "groups" as
 // counts, "names"?, "modules"?, "shapes"?, "dtype"?, "schedule"? as in a scenario, "accumulation_steps"?,
-// "head"?, a last layer that is tied to the first} and prints on a line the emission's JSON, which gets the
-// key "text".
+// "head"?, a last layer that is tied to the first, "frozen"?, modules that train nothing as [number of
+// tensors before them in forward order, name, elements]} and prints on a line the emission's JSON, which gets
+// the key "text".
 
 #include <iostream>
 #include <string>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "planner/emit/emit.hpp"
+#include "planner/job/names.hpp"
 #include "planner/scenarios/prices.hpp"
 #include "tests/support/groups.hpp"
 
@@ -22,18 +24,28 @@ core::Profile profile_of(const ordered_json& line) {
   const ordered_json names = line.value("names", ordered_json::array());
   const ordered_json modules = line.value("modules", ordered_json::array());
   const ordered_json shapes = line.value("shapes", ordered_json::array());
+  const ordered_json frozen = line.value("frozen", ordered_json::array());
   core::Profile profile = {.model = "m", .device = "d"};
+  const auto add_frozen = [&](std::size_t before) {
+    for (const ordered_json& each : frozen)
+      if (each[0] == before)
+        profile.layers.push_back(
+            {.name = each[1], .kind = "k", .forward_us = 50, .backward_us = 100, .frozen_elements = each[2]});
+  };
   if (line.value("dtype", "float32") == "bfloat16") profile.dtype = core::Dtype::bfloat16;
   for (std::size_t i = sizes.size(); i-- > 0;) {
+    add_frozen(sizes.size() - 1 - i);
     const std::string name = names.empty() ? fmt::format("t{}.weight", i) : names[i].get<std::string>();
     core::ProfileLayer layer = {
         .name = fmt::format("l{}", i), .kind = "k", .forward_us = 50, .backward_us = 100};
     layer.tensors.push_back(
         {.name = name, .elements = sizes[i].get<std::int64_t>() / core::bytes_per_element(profile.dtype)});
+    if (!frozen.empty()) layer.name = planner::enclosing(name);
     if (!modules.empty()) layer.module = modules[i].get<std::string>();
     if (!shapes.empty()) layer.tensors.back().shape = shapes[i].get<std::vector<std::int64_t>>();
     profile.layers.push_back(std::move(layer));
   }
+  add_frozen(sizes.size());
   if (line.contains("head")) {
     profile.layers.front().kind = "embedding";
     profile.layers.push_back({.name = line["head"], .kind = "linear", .forward_us = 50, .backward_us = 100});

@@ -4,10 +4,11 @@
 usage: fsdp_groups.py DRIVER [--seeds N]      (PyTorch 2.6 or later, two processes over Gloo)
 
 DRIVER is emit_driver.cpp, compiled. Random chains of linear layers, nested at random, get random plans; the emitted
-text is executed on two ranks. Some models use the weight of their embedding in their head, too, and some have parameters
-that other modules use than those that own them, as the package's profiler finds out. The collectives of an iteration are
-recorded with their sizes and types, and with the number of layers that had run when each was issued, and compared with the
-emission's JSON. Exits with 1 at the first emission that does not hold, and names its seed.
+text is executed on two ranks. Some models use the weight of their embedding in their head, too, some have layers that
+are not trained, and some parameters that other modules use than those that own them, as the package's profiler finds
+out. The collectives of an iteration are recorded with their sizes and types, and with the number of layers that had run
+when each was issued, and compared with the emission's JSON. Exits with 1 at the first emission that does not hold, and
+names its seed.
 """
 
 import copy
@@ -142,7 +143,29 @@ def random_model(rng, seed):
     model, width = chain(rng)
     if rng.random() < 0.3:
         return Tied(model, width), torch.tensor([[1, 2], [3, 1]])
+    if has_frozen(seed):
+        for layer in linear_layers(model)[1:]:
+            layer.requires_grad_(rng.random() < 0.5)
     return (Scaled(model, width) if rng.random() < 0.4 else model), torch.ones(2, width)
+
+
+def has_frozen(seed):
+    return seed % 6 == 1
+
+
+def linear_layers(model):
+    return [module for module in model.modules() if isinstance(module, nn.Linear)]
+
+
+def frozen_modules(model):
+    """Each with the number of trained parameters before it and that of its own."""
+    out, trained = [], 0
+    for name, module in model.named_modules():
+        own = list(module.parameters(recurse=False))
+        trained += sum(p.requires_grad for p in own)
+        if own and not own[0].requires_grad:
+            out.append([trained, name, sum(p.numel() for p in own)])
+    return {"frozen": out} if out else {}
 
 
 def random_counts(rng, names):
@@ -169,7 +192,7 @@ def case(seed):
     """The model is made of the same seed in the ranks."""
     rng = random.Random(seed)
     model, x = random_model(rng, seed)
-    parameters = list(reversed(list(model.named_parameters())))
+    parameters = [(name, p) for name, p in reversed(list(model.named_parameters())) if p.requires_grad]
     modules = {}
     if has_users(seed):
         profile = profiled(model, x)
@@ -191,7 +214,7 @@ def case(seed):
         if backward.random() < 0.3:
             schedule["backward_prefetch"] = backward.randint(1, 3)
     head = {"head": "head"} if isinstance(model, Tied) else {}
-    return {**head, **modules, "target": "fsdp", "dtype": dtype, "schedule": schedule, "accumulation_steps": rng.choice([1, 2, 3]),
+    return {**head, **modules, **frozen_modules(model), "target": "fsdp", "dtype": dtype, "schedule": schedule, "accumulation_steps": rng.choice([1, 2, 3]),
             "sizes": [size * p.numel() for _, p in parameters], "names": [n for n, _ in parameters],
             "groups": random_counts(rng, [n for n, _ in parameters])}
 
@@ -241,8 +264,9 @@ def check_gradients(name, model, reference, micro_batches, x):
     for _ in range(micro_batches):
         reference(x).sum().backward()
     for (parameter, sharded), whole in zip(model.named_parameters(), reference.parameters(), strict=True):
-        same = torch.allclose(sharded.grad.full_tensor(), whole.grad, rtol=1e-4, atol=1e-5)
-        check(name, f"gradient of {parameter} is that of one rank", same, True)
+        if whole.requires_grad:
+            same = torch.allclose(sharded.grad.full_tensor(), whole.grad, rtol=1e-4, atol=1e-5)
+            check(name, f"gradient of {parameter} is that of one rank", same, True)
 
 
 def run_case(number, emission, recorder):
@@ -342,7 +366,8 @@ def check_case(seed, line, emission, result):
 def check_micro_batch(seed, line, emission, result, is_kept, is_last):
     name = f"seed {seed}"
     size = 4 if line["dtype"] == "float32" else 2
-    elements = [group["bytes"] // size for group in emission["groups"]]  # in backward order
+    trained = [group["bytes"] // size for group in emission["groups"]]  # in backward order
+    elements = [n + group.get("frozen_bytes", 0) // size for n, group in zip(trained, emission["groups"])]
     reshards = dict(enumerate(emission["reshards"]))
     forward, backward = result
     in_forward = list(reversed(elements))
@@ -357,7 +382,7 @@ def check_micro_batch(seed, line, emission, result, is_kept, is_last):
         return
     check(name, "all-gathers before forward", [e[:2] for e in forward],
           [] if is_kept else [["all_gather", n] for n in in_forward])
-    check(name, "reduce-scatters", [e[1] for e in backward if e[0] == "reduce_scatter"], elements if is_last else [])
+    check(name, "reduce-scatters", [e[1] for e in backward if e[0] == "reduce_scatter"], trained if is_last else [])
     again = [n for group, n in enumerate(elements) if reshards[group]]
     if [""] in emission["fully_shard"] and reshards[len(elements) - 1]:
         # backward comes to the output of the model when it comes to that of the last layer, whose group has asked for those ahead
