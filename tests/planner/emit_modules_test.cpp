@@ -398,6 +398,13 @@ TEST_CASE("emit: FSDP has modules that are not trained in the groups of their ne
   CHECK(json["notes"].dump().find("Parameters that are not trained have 135 times the bytes of the others: "
                                   "they are gathered with these") != std::string::npos);
   CHECK(Planned(scene, of_counts({2})).emit("fsdp").json["fully_shard"].dump() == R"([[""]])");
+
+  // The head and the embedding are in no leaf module: 500 + 10 + 700 elements are in the larger one.
+  const ordered_json leaves =
+      Planned(scene, of_counts({1, 1}), support::of_pipeline("sharded")).emit("deepspeed").json;
+  CHECK(leaves["leaf_modules"].dump() == R"(["h.0","h.1"])");
+  CHECK(leaves["stage3_prefetch_bucket_size"] == 1210);
+  CHECK(leaves["reduce_bucket_size"] == 10);
 }
 
 TEST_CASE("emit: FSDP says what of the job was priced") {

@@ -102,8 +102,12 @@ Iteration of_window(const planner::Setting& setting, const planner::Run& run, si
       continue;
     }
     const planner::Group& group = run.groups[transfer.label.item % run.groups.size()];
+    const std::int64_t frozen =
+        *kind == core::CollectiveKind::all_gather
+            ? run.transfers[group.transfer].frozen_bytes(planner::payload_of(setting.workload, group))
+            : 0;
     out.collectives.push_back({.kind = std::string(core::name(*kind)),
-                               .bytes = bytes_of(setting.workload, group),
+                               .bytes = bytes_of(setting.workload, group) + frozen,
                                .start_us = sim::to_us(transfer.ran.start - from),
                                .end_us = sim::to_us(transfer.ran.end - from),
                                .exposed_us = sim::to_us(alone)});

@@ -192,8 +192,21 @@ struct Leaf {
   std::string module;  ///< empty: the model itself, which is no leaf
   Group group;
   std::int64_t elements = 0;
-  std::int64_t last = 0;  ///< elements of its last parameter, that of the last tensor
+  std::int64_t trained = 0;  ///< of these
+  std::int64_t last = 0;     ///< elements of its last parameter, that of the last tensor
 };
+
+/// What of the parameters that travel with this gradient and are not trained is in the module.
+std::int64_t frozen_elements(const Workload& workload, const Gradient& gradient, const std::string& module) {
+  std::int64_t out = 0;
+  for (std::uint32_t layer = gradient.first_layer; layer <= gradient.last_layer; ++layer) {
+    const core::ProfileLayer& of = workload.profile->layers[layer];
+    const bool is_own = layer == gradient.layer;
+    if (is_own ? gradient.tensor == 0 : core::is_below(of.module ? *of.module : of.name, module))
+      out += of.frozen_elements;
+  }
+  return out;
+}
 
 /// In backward order.
 std::vector<Leaf> leaves_of(const ModuleGroups& made, const Workload& workload) {
@@ -210,7 +223,8 @@ std::vector<Leaf> leaves_of(const ModuleGroups& made, const Workload& workload) 
       if (i == group.begin || module.empty() || module != out.back().module)
         out.push_back({.module = module, .group = {.begin = i, .end = i}, .last = own});
       out.back().group.end = i + 1;
-      out.back().elements += own + gradient.frozen_bytes / element_bytes;
+      out.back().trained += own;
+      out.back().elements += own + frozen_elements(workload, gradient, module);
     }
   return out;
 }
@@ -262,8 +276,9 @@ StageThreeNumbers numbers_of(const std::vector<Leaf>& leaves, const Behaviour& b
   for (const Op& op :
        behaviour.pipeline->program(static_cast<std::uint32_t>(leaves.size()), behaviour.options).ops)
     if (op.issue == Issue::backward) is_kept[op.group] = false;
-  StageThreeNumbers out = {
-      .prefetch = ahead > 0 ? prefetch_bucket(leaves) : 0, .live = (1 + ahead) * largest, .reduce = largest};
+  StageThreeNumbers out = {.prefetch = ahead > 0 ? prefetch_bucket(leaves) : 0,
+                           .live = (1 + ahead) * largest,
+                           .reduce = std::ranges::max_element(leaves, {}, &Leaf::trained)->trained};
   std::int64_t kept = 0;
   for (std::size_t i = 0; i < leaves.size(); ++i)
     if (is_kept[i]) kept += leaves[i].elements;

@@ -161,6 +161,28 @@ TEST_CASE("compare: a simulated iteration is split in the same way") {
   }
 }
 
+TEST_CASE("compare: predicted gathers have the bytes of parameters that are not trained, too") {
+  const auto bytes_of = [](const char* kind, std::int64_t frozen) {
+    nlohmann::json profile = nlohmann::json::parse(
+        core::read_file((support::source_dir() / "traces/googlenet-k80.profile.json").string()));
+    if (frozen > 0) profile["layers"][5]["frozen_elements"] = frozen;
+    const nlohmann::json text = {
+        {"format", "fusewise.scenario"},
+        {"version", 1},
+        {"profile", profile},
+        {"network", (support::source_dir() / "traces/k80-10gbe.network.json").string()},
+        {"workers", 8},
+        {"schedules", {{{"name", "fsdp"}, {"reshard_after_forward", false}}}}};
+    const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::parse(text.dump(), "s"));
+    std::int64_t out = 0;
+    for (const Collective& each : predicted(scenario, scenario.schedules.front(), 8).collectives)
+      if (each.kind == kind) out += each.bytes;
+    return out;
+  };
+  CHECK(bytes_of("all_gather", 1000) - bytes_of("all_gather", 0) == 4000);
+  CHECK(bytes_of("reduce_scatter", 1000) == bytes_of("reduce_scatter", 0));
+}
+
 /// The profile and the network of a real job of eight ranks, imported by the program.
 struct ImportedJob {
   support::TemporaryFolder folder;
