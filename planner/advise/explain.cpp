@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/scaled.hpp"
 #include "planner/cost/derived.hpp"
@@ -188,34 +189,36 @@ double best_us(const Setting& setting, const Schedule& schedule) {
 }
 
 WhatIf what_if(const std::string& change, const Setting& setting, const Schedule& schedule,
-               const CommunicationPlan& plan, const Inputs& inputs) {
+               const Groups& groups, const Inputs& inputs) {
   Conditions conditions = setting.conditions;
   conditions.jitter = {};
   const Setting other(inputs.profile, inputs.network, setting.costs.workers(), setting.costs.algorithm(),
                       conditions);
   const FusionRequest request = request_of(other, schedule);
   return {.change = change,
-          .this_plan_us = iteration_us(request, plan.groups),
+          .this_plan_us = iteration_us(request, groups),
           .best_plan_us = best_us(other, schedule)};
 }
 
-/// The iteration if coding costs nothing.
-WhatIf free_coding(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan) {
-  Schedule other = schedule;
+/// A schedule and the groups of its plan.
+struct Grouped {
+  Schedule schedule;
+  Groups groups;
+};
+
+/// The plan if coding costs nothing.
+Grouped with_free_coding(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan) {
+  Grouped out = {.schedule = schedule, .groups = plan.groups};
   const auto make_free = [](Compressor& compressor) {
     compressor.encode = compressor.decode = compressor.in_transit = {};
     if (compressor.sparse) compressor.sparse->recompute_selection = {};
   };
-  make_free(other.compressor);
-  for (TransferChoice& choice : other.fusion.choices)
+  make_free(out.schedule.compressor);
+  for (TransferChoice& choice : out.schedule.fusion.choices)
     if (choice.compressor) make_free(*choice.compressor);
-  const FusionRequest request = request_of(setting, other);
-  Groups groups = plan.groups;
-  if (request.transfers.size() != plan.transfers.size())  // some transfers have become equal
-    for (Group& group : groups) group.transfer = 0;
-  return {.change = "encoding and decoding",
-          .this_plan_us = iteration_us(request, groups),
-          .best_plan_us = best_us(setting, other)};
+  if (request_of(setting, out.schedule).transfers.size() != plan.transfers.size())
+    for (Group& group : out.groups) group.transfer = 0;  // some transfers have become equal
+  return out;
 }
 
 bool codes(const CommunicationPlan& plan) {
@@ -223,35 +226,49 @@ bool codes(const CommunicationPlan& plan) {
       plan.transfers, [](const TransferCost& transfer) { return transfer.encodes() || transfer.decodes(); });
 }
 
-constexpr std::size_t kWhatIfs = 9;  ///< without that of coding
+constexpr std::size_t kWhatIfs = 9;      ///< without that of coding
+constexpr double kNearlyNothing = 1e-6;  ///< keeps times positive so that ratios are defined
+
+/// An input and its values: what they are called, and the factors of its times.
+struct ChangedInput {
+  CombinedWhatIfs::Input input;
+  std::vector<double> factors;
+};
+
+std::vector<ChangedInput> changed_inputs() {
+  return {{{"startups", {"as given", "free", "half as long", "twice as long"}}, {1, 0, 0.5, 2}},
+          {{"bandwidth", {"as given", "bytes free", "twice", "half"}}, {1, 0, 0.5, 2}},
+          {{"compute", {"as given", "free", "twice as fast", "twice as slow"}}, {1, kNearlyNothing, 0.5, 2}}};
+}
 
 void add_what_ifs(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,
-                  const OnStep& on_step, Explanation& out) {
+                  bool combines, const OnStep& on_step, Explanation& out) {
   const core::Profile& profile = *setting.workload.profile;
   const core::Network network =
       with_derived(*setting.network, setting.costs.workers(), setting.costs.algorithm());
-  const auto with = [&](const std::string& change, double startup, double per_byte, double compute) {
+  const Grouped given = {.schedule = schedule, .groups = plan.groups};
+  std::optional<Grouped> free;
+  if (codes(plan)) free = with_free_coding(setting, schedule, plan);
+  const auto with = [&](const std::string& change, const InputFactors& factors) {
     on_step("what if: " + change);
-    return what_if(
-        change, setting, schedule, plan,
-        {.profile = core::scaled(profile, compute), .network = core::scaled(network, startup, per_byte)});
+    const Grouped& grouped = factors.is_other_free ? *free : given;
+    return what_if(change, setting, grouped.schedule, grouped.groups,
+                   {.profile = core::scaled(profile, factors.compute),
+                    .network = core::scaled(network, factors.startup, factors.per_byte)});
   };
-  out.free.push_back(with("startups", 0, 1, 1));
-  out.free.push_back(with("bytes", 1, 0, 1));
-  constexpr double kNearlyNothing = 1e-6;  // keeps times positive so that ratios are defined
-  out.free.push_back(with("forward and backward", 1, 1, kNearlyNothing));
-  if (codes(plan)) {
-    on_step("what if: encoding and decoding");
-    out.free.push_back(free_coding(setting, schedule, plan));
-  }
+  out.free.push_back(with("startups", {.startup = 0}));
+  out.free.push_back(with("bytes", {.per_byte = 0}));
+  out.free.push_back(with("forward and backward", {.compute = kNearlyNothing}));
+  if (free) out.free.push_back(with("encoding and decoding", {.is_other_free = true}));
   const auto gains_max = std::ranges::min_element(out.free, {}, &WhatIf::best_plan_us);
   out.bound_by = gains_max->change;
-  out.other.push_back(with("startups twice as long", 2, 1, 1));
-  out.other.push_back(with("startups half as long", 0.5, 1, 1));
-  out.other.push_back(with("half the bandwidth", 1, 2, 1));
-  out.other.push_back(with("twice the bandwidth", 1, 0.5, 1));
-  out.other.push_back(with("compute twice as slow", 1, 1, 2));
-  out.other.push_back(with("compute twice as fast", 1, 1, 0.5));
+  out.other.push_back(with("startups twice as long", {.startup = 2}));
+  out.other.push_back(with("startups half as long", {.startup = 0.5}));
+  out.other.push_back(with("half the bandwidth", {.per_byte = 2}));
+  out.other.push_back(with("twice the bandwidth", {.per_byte = 0.5}));
+  out.other.push_back(with("compute twice as slow", {.compute = 2}));
+  out.other.push_back(with("compute twice as fast", {.compute = 0.5}));
+  if (combines) out.combined = combined_what_ifs(free ? "encoding and decoding" : "", with);
 }
 
 // ---- bounds
@@ -421,8 +438,43 @@ void add_boundary_costs(const Workload& workload, const Groups& groups, std::siz
   add_split(workload, groups, group, planned_us, iteration_of, reason);
 }
 
+std::size_t combinations(bool has_other) {
+  std::size_t out = has_other ? 2 : 1;
+  for (const ChangedInput& each : changed_inputs()) out *= each.factors.size();
+  return out;
+}
+
+CombinedWhatIfs combined_what_ifs(
+    const std::string& other,
+    const std::function<std::optional<WhatIf>(const std::string& change, const InputFactors&)>& what_if) {
+  std::vector<ChangedInput> inputs = changed_inputs();
+  if (!other.empty()) inputs.push_back({{other, {"as given", "free"}}, {1, 0}});
+  CombinedWhatIfs out;
+  for (const ChangedInput& each : inputs) out.inputs.push_back(each.input);
+  const std::size_t total = combinations(!other.empty());
+  for (std::size_t row = 0; row < total; ++row) {
+    std::vector<double> factors(inputs.size());
+    std::vector<std::string> changes;
+    std::size_t rest = row;
+    for (std::size_t i = inputs.size(); i-- > 0; rest /= inputs[i].factors.size()) {
+      const std::size_t value = rest % inputs[i].factors.size();
+      factors[i] = inputs[i].factors[value];
+      if (value > 0)
+        changes.insert(changes.begin(),
+                       fmt::format("{} {}", inputs[i].input.name, inputs[i].input.values[value]));
+    }
+    out.rows.push_back(what_if(fmt::format("{}", fmt::join(changes, ", ")),
+                               {.startup = factors[0],
+                                .per_byte = factors[1],
+                                .compute = factors[2],
+                                .is_other_free = factors.back() == 0 && !other.empty()}));
+  }
+  return out;
+}
+
 Explanation explain(const Setting& setting, const Schedule& schedule, const Run& run,
-                    const std::function<void(std::size_t total, const std::string& what)>& progress) {
+                    const std::function<void(std::size_t total, const std::string& what)>& progress,
+                    bool combines) {
   Conditions steady = setting.conditions;
   steady.jitter = {};
   const Setting calm(*setting.workload.profile, *setting.network, setting.costs.workers(),
@@ -436,14 +488,16 @@ Explanation explain(const Setting& setting, const Schedule& schedule, const Run&
                    predicted.update_us + predicted.read_us;
   out.speedup = predicted.speedup;
   const std::vector<Compressor> compressors = candidates(calm, schedule);
-  const std::size_t total = run.groups.size() + kWhatIfs + (codes(run) ? 1 : 0) + compressors.size();
+  const bool has_coding = codes(run);
+  const std::size_t total = run.groups.size() + kWhatIfs + (has_coding ? 1 : 0) + compressors.size() +
+                            (combines ? combinations(has_coding) : 0);
   const OnStep on_step = [&](const std::string& what) {
     if (progress) progress(total, what);
   };
   out.groups = reasons(calm, request, run, on_step);
   out.s_max = s_max(calm, run);
   out.line_rate_gbps = setting.network->line_rate_gbps;
-  add_what_ifs(calm, schedule, run, on_step, out);
+  add_what_ifs(calm, schedule, run, combines, on_step, out);
   add_compressors(calm, schedule, compressors, on_step, out);
   return out;
 }

@@ -49,6 +49,18 @@ struct WhatIf {
   double best_plan_us = 0;
 };
 
+/// What-ifs for every combination of changes, at most one of each input: the product of the inputs' values,
+/// of which the first is "as given" and the last input's vary fastest. A combination that cannot be run is
+/// absent.
+struct CombinedWhatIfs {
+  struct Input {
+    std::string name;
+    std::vector<std::string> values;
+  };
+  std::vector<Input> inputs;
+  std::vector<std::optional<WhatIf>> rows;
+};
+
 struct CompressorOutlook {
   std::string name;
   std::string described;          ///< the name with its density or rank
@@ -64,9 +76,10 @@ struct Explanation {
   double lower_bound_us = 0;
   double compute_us = 0;  ///< forward, backward, coding, update and reading: a lower bound for every plan
   std::vector<GroupReason> groups;
-  std::string bound_by;       ///< the resource whose removal would shorten the iteration most
-  std::vector<WhatIf> free;   ///< one entry per resource, as if it cost nothing
-  std::vector<WhatIf> other;  ///< entries for changed inputs: the plan's sensitivity
+  std::string bound_by;                     ///< the resource whose removal would shorten the iteration most
+  std::vector<WhatIf> free;                 ///< one entry per resource, as if it cost nothing
+  std::vector<WhatIf> other;                ///< entries for changed inputs: the plan's sensitivity
+  std::optional<CombinedWhatIfs> combined;  ///< where it was asked for
   /// Upper bound of the speed-up from overlapping the communication of all bytes with forward and backward
   /// (as DeAR's equation 6, with the costs in use); absent where bytes travel encoded or workers share the
   /// update.
@@ -78,9 +91,26 @@ struct Explanation {
 };
 
 /// `run` is the result of run(setting, schedule). The comparisons ignore jitter. `progress` is called before
-/// each of its steps; `total` is their number.
+/// each of its steps; `total` is their number. `combines` asks for combined what-ifs, which take several
+/// times as long as those of one change.
 Explanation explain(const Setting& setting, const Schedule& schedule, const Run& run,
-                    const std::function<void(std::size_t total, const std::string& what)>& progress = {});
+                    const std::function<void(std::size_t total, const std::string& what)>& progress = {},
+                    bool combines = false);
+
+/// What the times of inputs are multiplied by.
+struct InputFactors {
+  double startup = 1;
+  double per_byte = 1;
+  double compute = 1;
+  bool is_other_free = false;  ///< an input that takes time or none
+};
+
+/// `other` names an input that can be free, or is empty.
+CombinedWhatIfs combined_what_ifs(
+    const std::string& other,
+    const std::function<std::optional<WhatIf>(const std::string& change, const InputFactors&)>& what_if);
+/// The number of their rows.
+std::size_t combinations(bool has_other);
 
 /// The part of a span that lies in any of the others, of which no two overlap.
 sim::Time overlap(const sim::Span& span, const std::vector<sim::Span>& others);
@@ -103,5 +133,6 @@ std::string change_text(double us);
 std::string what_ifs_text(const std::vector<WhatIf>& rows, std::string_view suffix);
 nlohmann::ordered_json group_reason_json(const GroupReason& reason);
 nlohmann::ordered_json what_ifs_json(const std::vector<WhatIf>& rows);
+nlohmann::ordered_json combined_json(const CombinedWhatIfs& all);
 
 }  // namespace planner

@@ -107,6 +107,17 @@ ordered_json what_ifs_json(const std::vector<WhatIf>& rows) {
   return out;
 }
 
+ordered_json combined_json(const CombinedWhatIfs& all) {
+  ordered_json out = {{"inputs", ordered_json::array()}};
+  for (const CombinedWhatIfs::Input& input : all.inputs)
+    out["inputs"].push_back({{"name", input.name}, {"values", input.values}});
+  for (const auto& [key, us] :
+       {std::pair("this_plan_us", &WhatIf::this_plan_us), std::pair("best_plan_us", &WhatIf::best_plan_us)})
+    for (const std::optional<WhatIf>& row : all.rows)
+      out[key].push_back(row ? ordered_json(*row.*us) : ordered_json());
+  return out;
+}
+
 ordered_json group_reason_json(const GroupReason& group) {
   ordered_json out = {
       {"first_tensor", group.first_tensor}, {"last_tensor", group.last_tensor}, {"bytes", group.bytes},
@@ -170,6 +181,7 @@ std::string explanation_json(const Explanation& all) {
                       {"best_uncompressed_us", all.best_uncompressed_us},
                       {"compressors", std::move(compressors)}};
   if (all.s_max) out["s_max"] = *all.s_max;
+  if (all.combined) out["combined"] = combined_json(*all.combined);
   return core::json_text(out);
 }
 

@@ -216,7 +216,8 @@ std::optional<scenarios::StageExplanation> stage_explanation_of(
     const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
     const std::function<void(std::size_t total, const std::string& what)>& on_step) {
   try {
-    return scenarios::divided_plan(scenario, workers, schedule, {.explain = true, .progress = on_step})
+    return scenarios::divided_plan(scenario, workers, schedule,
+                                   {.explain = true, .combine = true, .progress = on_step})
         .explanation;
   } catch (const core::InputError&) {
     return std::nullopt;
@@ -247,8 +248,9 @@ ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const Optio
       return out;
     }
     const bool groups_tensors = !planner::goes_by_layer(schedule);
-    const scenarios::Planned planned = scenarios::plan(
-        scenario, workers, schedule, {.emit = {}, .explain = groups_tensors, .progress = on_step});
+    const scenarios::Planned planned =
+        scenarios::plan(scenario, workers, schedule,
+                        {.emit = {}, .explain = groups_tensors, .combine = true, .progress = on_step});
     out["document"] = ordered_json::parse(planner::plan_text(planned.plan));
     if (planned.explanation)
       out["explanation"] = ordered_json::parse(planner::explanation_json(*planned.explanation));

@@ -36,11 +36,13 @@ bool is_of(const StageTask& task, std::int64_t part, std::size_t process_group, 
 
 class Explainer {
  public:
-  Explainer(const Scenario& scenario, const Schedule& schedule, const ParallelRun& run, OnStep on_step)
+  Explainer(const Scenario& scenario, const Schedule& schedule, const ParallelRun& run, OnStep on_step,
+            bool combines)
       : scenario_(scenario),
         schedule_(schedule),
         run_(run),
         on_step_(std::move(on_step)),
+        combines_(combines),
         ran_(planner::ran_stages(run, *scenario.parallel)),
         facts_(planner::stage_facts(ran_)),
         before_(planner::before_stages(run.conditions)),
@@ -59,6 +61,7 @@ class Explainer {
     for (std::size_t part = 0; part < run_.parts.size(); ++part)
       for (std::size_t of = 0; of < run_.parts[part].groups.size(); ++of) add_groups(part, of);
     add_what_ifs();
+    if (combines_) add_combined();
     return std::move(out_);
   }
 
@@ -198,26 +201,49 @@ class Explainer {
     return std::max(out, 1.0);
   }
 
-  /// Changes under which nothing can be run, as times become too long or too short, are left out.
+  void add_combined() {
+    const bool has_messages = scenario_.parallel->stages.p2p_us > 0;
+    out_.combined = planner::combined_what_ifs(
+        has_messages ? "messages between stages" : "",
+        [&](const std::string& change, const planner::InputFactors& factors) {
+          std::optional<double> p2p_us;
+          if (factors.is_other_free)
+            p2p_us = 0;
+          else if (factors.per_byte == 0)
+            p2p_us = scenario_.parallel->stages.p2p_us;
+          return what_if({.text = change,
+                          .startup = 1 / factors.startup,
+                          .bandwidth = 1 / factors.per_byte,
+                          .compute = std::min(1 / factors.compute, nearly_free_compute())},
+                         p2p_us);
+        });
+  }
+
   void add(std::vector<WhatIf>& rows, const planner::Change& change,
            std::optional<double> p2p_us = {}) const {
+    if (const std::optional<WhatIf> row = what_if(change, p2p_us)) rows.push_back(*row);
+  }
+
+  /// None where nothing can be run, as times become too long or too short.
+  std::optional<WhatIf> what_if(const planner::Change& change, std::optional<double> p2p_us) const {
     on_step_("what if: " + change.text);
     Scenario then = with_change(scenario_, run_, change);
     then.conditions.optimizer_us = scenario_.conditions.optimizer_us;
     if (p2p_us) then.parallel->stages.p2p_us = *p2p_us;
     const std::optional<double> this_plan_us = iteration_of(then, with_groups(schedule_, planned_));
-    if (!this_plan_us) return;
+    if (!this_plan_us) return std::nullopt;
     const double best_us =
         iteration_of(then, planner::with_optimal_fusion(schedule_)).value_or(*this_plan_us);
-    rows.push_back({.change = change.text,
-                    .this_plan_us = *this_plan_us,
-                    .best_plan_us = std::min(*this_plan_us, best_us)});
+    return WhatIf{.change = change.text,
+                  .this_plan_us = *this_plan_us,
+                  .best_plan_us = std::min(*this_plan_us, best_us)};
   }
 
   const Scenario& scenario_;
   const Schedule& schedule_;
   const ParallelRun& run_;
   OnStep on_step_;
+  bool combines_;
   planner::RanStages ran_;
   planner::StageFacts facts_;
   Time before_;  // of the stages
@@ -230,18 +256,23 @@ class Explainer {
 
 StageExplanation explain_stages(
     const Scenario& scenario, const Schedule& schedule, const ParallelRun& run,
-    const std::function<void(std::size_t total, const std::string& what)>& progress) {
+    const std::function<void(std::size_t total, const std::string& what)>& progress, bool combines) {
   if (run.graph.tasks.size() > kMaxExplainedTasks)
     throw core::Unsupported(
         fmt::format("stages of at most {} tasks where they are explained", kMaxExplainedTasks),
         fmt::to_string(run.graph.tasks.size()), "/parallel");
   constexpr std::size_t kWhatIfs = 9;
-  const std::size_t total = static_cast<std::size_t>(run.metrics.groups) + kWhatIfs +
-                            (scenario.parallel->stages.p2p_us > 0 ? 1 : 0);
-  return Explainer(scenario, schedule, run,
-                   [&](const std::string& what) {
-                     if (progress) progress(total, what);
-                   })
+  const bool has_messages = scenario.parallel->stages.p2p_us > 0;
+  const std::size_t combined = planner::combinations(has_messages);
+  combines &= static_cast<double>(2 * combined * run.graph.tasks.size()) <= kMaxTasksOfOtherGroups;
+  const std::size_t total = static_cast<std::size_t>(run.metrics.groups) + kWhatIfs + (has_messages ? 1 : 0) +
+                            (combines ? combined : 0);
+  return Explainer(
+             scenario, schedule, run,
+             [&](const std::string& what) {
+               if (progress) progress(total, what);
+             },
+             combines)
       .explain();
 }
 

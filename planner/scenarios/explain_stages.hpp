@@ -44,17 +44,20 @@ struct StageExplanation {
   std::string bound_by;               ///< as in planner::Explanation; the next two likewise
   std::vector<planner::WhatIf> free;  ///< also messages between stages, if they take time
   std::vector<planner::WhatIf> other;
+  std::optional<planner::CombinedWhatIfs> combined = {};
 };
 
 /// `run` is the result of run_divided(scenario, run.metrics.workers, schedule). Merging, splitting and
 /// what-ifs are runs of the whole job with other groups or inputs; the best plan under a change has the
 /// groups of the fusion `optimal`, or this plan's if these are faster. Changes under which nothing can be run
 /// are left out, and so are merging and splitting where that takes more than kMaxTasksOfOtherGroups in all.
-/// `progress` is called before each of its steps; `total` is their number. Throws core::Unsupported for runs
-/// with more tasks than kMaxExplainedTasks.
+/// `progress` is called before each of its steps; `total` is their number. `combines` asks for combined
+/// what-ifs, which are absent where their runs have more tasks than kMaxTasksOfOtherGroups in all. Throws
+/// core::Unsupported for runs with more tasks than kMaxExplainedTasks.
 StageExplanation explain_stages(
     const Scenario& scenario, const planner::Schedule& schedule, const planner::ParallelRun& run,
-    const std::function<void(std::size_t total, const std::string& what)>& progress = {});
+    const std::function<void(std::size_t total, const std::string& what)>& progress = {},
+    bool combines = false);
 
 constexpr std::size_t kMaxExplainedTasks = 500'000;  // a run takes half a second
 constexpr double kMaxTasksOfOtherGroups = 2e7;       // half a minute

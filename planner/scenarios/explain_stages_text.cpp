@@ -95,6 +95,7 @@ std::string stage_explanation_json(const StageExplanation& all) {
                       {"stages", std::move(stages)},
                       {"groups", std::move(groups)}};
   if (all.tied_saves_us) out["tied_saves_if_free_us"] = *all.tied_saves_us;
+  if (all.combined) out["combined"] = planner::combined_json(*all.combined);
   return core::json_text(out);
 }
 

@@ -113,6 +113,7 @@ struct PlanOptions {
   std::string emit;    ///< name of one of planner::emitters(), or empty
   std::string target;  ///< the framework to plan for: the name of an emitter with a target; or empty
   bool explain = false;
+  bool combine = false;  ///< whether the explanation has combined what-ifs
   /// Called before each step of the explanation; `total` is their number.
   std::function<void(std::size_t total, const std::string& what)> progress = {};
 };

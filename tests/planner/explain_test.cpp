@@ -86,5 +86,44 @@ TEST_CASE("explain: with jitter a group waits for slower workers") {
   CHECK(found.groups[0].waited_for == "workers");
 }
 
+/// The row of the values, each the index of a value of an input.
+const WhatIf& together(const CombinedWhatIfs& all, const std::vector<std::size_t>& values) {
+  std::size_t row = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) row = row * all.inputs[i].values.size() + values[i];
+  REQUIRE(all.rows.at(row).has_value());
+  return *all.rows[row];
+}
+
+TEST_CASE("explain: changes of several inputs are combined, and one alone is as it is alone") {
+  const Scene scene(support::profile_of({{10, 20, {100}}, {10, 20, {100}}}), support::pair_of(4, 0.1));
+  const auto explained_together = [&](const std::string& json) {
+    const Schedule schedule = schedule_of(json);
+    return explain(scene.setting, schedule, scene.run(schedule), {}, true);
+  };
+  const Explanation found = explained_together(R"("wfbp")");
+  const CombinedWhatIfs& all = *found.combined;
+  REQUIRE(all.rows.size() == 64);
+  CHECK(together(all, {0, 0, 0}).change.empty());
+  CHECK(together(all, {0, 0, 0}).this_plan_us == found.iteration_us);
+  CHECK(together(all, {3, 0, 0}).this_plan_us == found.other[0].this_plan_us);
+  CHECK(together(all, {0, 2, 0}).best_plan_us == found.other[3].best_plan_us);
+  // without any communication forward and backward are left; with all inputs twice as fast, half the
+  // iteration
+  CHECK(together(all, {1, 1, 0}).this_plan_us == 60);
+  const WhatIf& halved = together(all, {2, 2, 2});
+  CHECK(halved.change == "startups half as long, bandwidth twice, compute twice as fast");
+  CHECK(halved.this_plan_us == doctest::Approx(found.iteration_us / 2));
+  CHECK(halved.best_plan_us <= halved.this_plan_us);
+  CHECK(!explained(scene, R"("wfbp")").combined);
+  CHECK(explanation_json(found).find("\"combined\"") != std::string::npos);
+
+  const Explanation coded = explained_together(R"({"pipeline": "wfbp", "fusion": "none", "compression":
+      {"name": "x", "ratio": 0.5, "encode": {"startup_us": 7}, "collective": "all_gather"}})");
+  REQUIRE(coded.combined->inputs.back().name == "encoding and decoding");
+  CHECK(together(*coded.combined, {0, 0, 0, 1}).this_plan_us == coded.free[3].this_plan_us);
+  CHECK(together(*coded.combined, {1, 1, 0, 1}).this_plan_us == 60);
+  CHECK(together(*coded.combined, {1, 1, 0, 0}).this_plan_us == 60 + 2 * 7);
+}
+
 }  // namespace
 }  // namespace planner

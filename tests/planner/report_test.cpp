@@ -154,6 +154,7 @@ TEST_CASE("report: the plan is that of fusewise plan at the knee, in the words o
       scenarios::plan(scenario, workers, planner::preset_schedule("fusewise"), {});
   CHECK(plan.at("document") == ordered_json::parse(planner::plan_text(planned.plan)));
   CHECK(plan.at("explanation").at("groups").size() == planned.plan.groups.size());
+  CHECK(plan.at("explanation").at("combined").at("best_plan_us").size() == 64);
   CHECK(plan.at("emissions").size() == planner::emitters().size() - 1);
 }
 
@@ -388,6 +389,7 @@ TEST_CASE("report: a job with pipeline stages has a timeline and a plan of each,
   CHECK(plan.at("stages").at("parts").size() == 2);
   CHECK(plan.at("explanation").at("groups").size() == 2);
   CHECK(plan.at("explanation").at("stages").size() == 2);
+  CHECK(plan.at("explanation").at("combined").at("inputs").size() == 3);
   std::vector<std::string> targets;
   for (const ordered_json& each : plan.at("emissions"))
     if (each.contains("text")) targets.push_back(each.at("target"));

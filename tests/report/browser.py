@@ -306,6 +306,26 @@ def check_compression(page):
     return len(explained)
 
 
+def check_what_if(page):
+    """Two changes are shown together, in a sentence and in a bar above those of single changes; without one neither is."""
+    combined = page.evaluate("data.plan.explanation.combined")
+    whatif = page.locator("#whatif")
+    bars = whatif.locator("figure rect").count()
+    for name, value in (("Startups", "half as long"), ("Bandwidth", "twice")):
+        whatif.get_by_label(name).select_option(value)
+    row = 0
+    for each, chosen in zip(combined["inputs"], (2, 2, 0, 0)):
+        row = row * len(each["values"]) + chosen
+    this_plan, best = (f"{combined[key][row] / 1000:.3f} ms" for key in ("this_plan_us", "best_plan_us"))
+    text = whatif.locator("p[role=status]").text_content().replace(",", "")
+    assert "Startups half as long bandwidth twice" in text and this_plan in text and best in text, f"{this_plan}, {best}: {text}"
+    assert whatif.locator("figure rect").count() == bars + 2, "no bar for the changes together"
+    assert whatif.locator("figure svg").get_attribute("aria-label").endswith("together: startups half as long, bandwidth twice")
+    for name in ("Startups", "Bandwidth"):
+        whatif.get_by_label(name).select_option("as given")
+    assert whatif.locator("figure rect").count() == bars and "Choose changes" in whatif.locator("p[role=status]").text_content()
+
+
 def check_heat_map(page):
     """Arrows go to the neighbour in their direction; numbers are those of the rows of the golden file."""
     rows = list(csv.DictReader((ROOT / "tests/golden/resnet50-v100-sweep.sweep.csv").open()))
@@ -385,6 +405,7 @@ def check_report(browser, html, views, keep):
         if "whatif" in views:
             count = check_compression(page)
             assert count or html.stem != "resnet50", "no compressor is explained"
+            check_what_if(page)
         check_pictures(page, keep, f"{html.stem}-{theme}-{width}")
         if (theme, width) == ("light", 1280):
             check_paper(context, html, "upright", 720)

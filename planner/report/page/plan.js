@@ -129,15 +129,27 @@ function showWhatIfs(explanation) {
   const section = view("whatif", "What if");
   const alone = explanation.compute_us === undefined ? `Without the time of collectives it takes ${ms(explanation.without_collectives_us)}` : `Compute alone takes ${ms(explanation.compute_us)}`;
   section.append(html("p", {}, `What bounds the iteration: ${explanation.bound_by}. ${alone} of ${ms(explanation.iteration_us)} ms.`));
-  const rows = [...explanation.if_free.map((row) => ({ ...row, change: row.change + " free" })), ...explanation.if_other];
-  const on = new Set(rows.map((row) => row.change));
-  const switches = html("div", { class: "controls", role: "group", "aria-label": "Changes to show" }, rows.map((row) => {
-    const box = html("input", { type: "checkbox", checked: "" });
-    box.addEventListener("change", () => { if (box.checked) on.add(row.change); else on.delete(row.change); draw(); });
-    return html("label", {}, [box, " " + row.change]);
-  }));
-  section.append(switches);
-  const draw = chart(section, () => `Iteration time in ms if one input changed: ${data.plan.schedule} on ${data.plan.workers} workers`, (width) => whatIfChart(width, rows.filter((row) => on.has(row.change)), explanation.iteration_us),
+  const single = [...explanation.if_free.map((row) => ({ ...row, change: row.change + " free" })), ...explanation.if_other];
+  const combined = explanation.combined, chosen = combined ? combined.inputs.map(() => 0) : [];
+  const changes = () => (combined ? combined.inputs.flatMap(({ name, values }, i) => (chosen[i] === 0 ? [] : [`${name} ${values[chosen[i]]}`])).join(", ") : "");
+  /** What the changes do together; none while nothing is changed. */
+  const together = () => {
+    if (!changes()) return [];
+    const row = combined.inputs.reduce((index, { values }, i) => index * values.length + chosen[i], 0);
+    return [{ change: "together", this_plan_us: combined.this_plan_us[row], best_plan_us: combined.best_plan_us[row] }];
+  };
+  const result = html("p", { class: "controls", role: "status" });
+  const say = () => {
+    const [row] = together();
+    result.textContent = !row ? "Choose changes above to see what they do together." : row.this_plan_us === null ? `${capital(changes())}: this cannot be simulated, as times become too long or too short.` :
+      `${capital(changes())}: ${ms(row.this_plan_us)} ms per iteration with this plan and ${ms(row.best_plan_us)} ms with the best plan for these changes, instead of ${ms(explanation.iteration_us)} ms.`;
+  };
+  if (combined) {
+    section.append(html("div", { class: "controls", role: "group", "aria-label": "Changes" }, combined.inputs.map(({ name, values }, i) =>
+      selection(capital(name), values, values[0], (value) => { chosen[i] = values.indexOf(value); say(); draw(); }))), result);
+    say();
+  } else section.append(html("p", { class: "quiet" }, "The job is too large to try several changes at once."));
+  const draw = chart(section, () => `Iteration time in ms if inputs changed: ${data.plan.schedule} on ${data.plan.workers} workers${changes() && `; together: ${changes()}`}`, (width) => whatIfChart(width, [...together().filter((row) => row.this_plan_us !== null), ...single], explanation.iteration_us),
     [swatch("with this plan", "var(--backward)"), swatch("with the best plan for the change (number at the right)", "var(--forward)"),
       ["without a change", (x, y) => svg("path", { d: `M${x} ${y - 7}v14`, style: "stroke:var(--idle)", "stroke-width": 2, "stroke-dasharray": "5 3" })]]);
   if ((explanation.compressors || []).length > 0) {

@@ -139,6 +139,23 @@ TEST_CASE("stage explanation: messages between stages take time of their own, an
   CHECK(found.iteration_us == 38);
   CHECK(change(found.free, "messages between stages").this_plan_us == 32);
   CHECK(change(found.free, "bytes").this_plan_us == 26);
+  CHECK(!found.combined);
+
+  const Schedule schedule = schedule_of(R"("wfbp")");
+  const StageExplanation together =
+      scenarios::explain_stages(scenario, schedule, scenarios::run_divided(scenario, 4, schedule), {}, true);
+  const planner::CombinedWhatIfs& all = *together.combined;
+  REQUIRE(all.rows.size() == 128);
+  const auto this_plan_us = [&](std::size_t startups, std::size_t bandwidth, std::size_t compute,
+                                std::size_t messages) {
+    return all.rows[((startups * 4 + bandwidth) * 4 + compute) * 2 + messages]->this_plan_us;
+  };
+  CHECK(all.inputs.back().name == "messages between stages");
+  CHECK(this_plan_us(0, 0, 0, 0) == 38);
+  CHECK(this_plan_us(0, 0, 0, 1) == 32);
+  CHECK(this_plan_us(0, 1, 0, 0) == 26);
+  CHECK(this_plan_us(0, 1, 0, 1) == 20);  // as without messages, above
+  CHECK(this_plan_us(2, 2, 2, 0) == 19);
 }
 
 TEST_CASE("stage explanation: a proven plan loses by every merge and split, and exposed times add up") {
