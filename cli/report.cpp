@@ -15,6 +15,7 @@
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/sweep_rows.hpp"
+#include "cli/validate_suite.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/json_text.hpp"
@@ -89,12 +90,22 @@ void check_was_run(const core::Field& file, const std::string& name) {
   if (!format || !format->is_text()) return;
   const std::string printable = core::printable(name);
   const std::pair<std::string_view, std::string> others[] = {
-      {"suite", fmt::format("fusewise validate {} -o accuracy.json runs it for a report", printable)},
       {"paper", fmt::format("fusewise validate {} compares it", printable)},
       {"plan", "fusewise report SCENARIO shows the scenario of a plan"}};
   for (const auto& [what, command] : others)
     if (format->text() == fmt::format("fusewise.{}", what))
       format->expected("fusewise.scenario or results", fmt::format("a {} ({})", what, command));
+}
+
+/// A suite is run, if it needs no leave to run scripts.
+report::Report of_suite(const core::Field& file, const Options& options) {
+  if (file.has("programs"))
+    file.at("programs")
+        .expected("a suite without scripts, or its results",
+                  fmt::format("scripts (fusewise validate {} --allow-programs -o accuracy.json runs them "
+                              "for a report)",
+                              core::printable(options.input)));
+  return report::of_accuracy(core::Field::parse(accuracy_of_suite(file, options.output), options.input));
 }
 
 /// An execution trace is recognized by its contents, as a trace of the profiler is.
@@ -120,11 +131,12 @@ report::Report collect(const std::string& path, const Options& options) {
   check_is_scenario(file, options.input);
   check_was_run(file, options.input);
   constexpr std::string_view kFormats[] = {
-      "fusewise.scenario", "fusewise.results",      "fusewise.accuracy",       "fusewise.comparison",
-      "fusewise.fit",      "fusewise.memory-front", "fusewise.live-validation"};
+      "fusewise.scenario",   "fusewise.results", "fusewise.suite",        "fusewise.accuracy",
+      "fusewise.comparison", "fusewise.fit",     "fusewise.memory-front", "fusewise.live-validation"};
   const std::string format = format_of(file, kFormats);
   if (format == "fusewise.live-validation") return of_live_validation(file);
   if (format == "fusewise.results") return report::of_results(file);
+  if (format == "fusewise.suite") return of_suite(file, options);
   if (format == "fusewise.accuracy") return report::of_accuracy(file);
   if (format == "fusewise.comparison") return report::of_comparison(file);
   if (format == "fusewise.fit") return report::of_fit(file);
@@ -185,8 +197,9 @@ void add_report(const Command& program) {
   command
       .add_option("FILE", options->input,
                   "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; "
-                  "results of simulate --json, compare --json, fit --json, plan --memory-front --json or of "
-                  "a suite (fusewise.accuracy); what validate --json prints of live runs; the rows of a "
+                  "a suite, which is run live, or its results (validate SUITE -o accuracy.json); "
+                  "results of simulate --json, compare --json, fit --json or plan --memory-front --json; "
+                  "what validate --json prints of live runs; the rows of a "
                   "sweep, CSV or JSON lines; or a trace of the PyTorch profiler, or a folder with those of "
                   "all ranks, beside its prediction")
       .required();

@@ -46,8 +46,14 @@ std::string command_of(const Options& options, const Field& file, const LiveShar
   return output.empty() ? out : out + " -o " + output;
 }
 
-void run_suite(const Options& options, const Field& file, const LiveShared& shared, bool json,
-               const std::string& output) {
+struct Ran {
+  suite::Tolerance tolerance;
+  suite::Report report;
+  suite::ReportInfo about;
+};
+
+Ran ran_suite(const Options& options, const Field& file, const LiveShared& shared,
+              const std::string& output) {
   suite::Suite suite_file = suite::read_suite(file);
   if (!suite_file.programs.empty() && !options.allow_programs)
     file.at("programs")
@@ -67,19 +73,24 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
   run_options.next = [&](const std::string& what) { line.next(what); };
   const suite::Measured measured = suite::run(suite_file, run_options);
   line.end();
-  const suite::Report report = suite::judge(measured.cases, suite_file.tolerance);
-  const suite::ReportInfo about = {
-      .suite = suite_file.name,
-      .date = today(),
-      .machine = fmt::format("{}, {} processors", profiler::processor_name(), profiler::processor_count()),
-      .versions = fmt::format("fusewise {}, g++ {}", FUSEWISE_VERSION, __VERSION__),
-      .command = command_of(options, file, shared, output),
-      .places = measured.places};
-  const std::string document = suite::report_json(report, suite_file.tolerance, about);
+  return {.tolerance = suite_file.tolerance,
+          .report = suite::judge(measured.cases, suite_file.tolerance),
+          .about = {.suite = suite_file.name,
+                    .date = today(),
+                    .machine = fmt::format("{}, {} processors", profiler::processor_name(),
+                                           profiler::processor_count()),
+                    .versions = fmt::format("fusewise {}, g++ {}", FUSEWISE_VERSION, __VERSION__),
+                    .command = command_of(options, file, shared, output),
+                    .places = measured.places}};
+}
+
+void run_suite(const Options& options, const Field& file, const LiveShared& shared, bool json,
+               const std::string& output) {
+  const auto& [tolerance, report, about] = ran_suite(options, file, shared, output);
+  const std::string document = suite::report_json(report, tolerance, about);
   if (!output.empty())
-    core::write_file(
-        output, is_json_file(output) ? document : suite::report_page(report, suite_file.tolerance, about));
-  json ? print(document) : print_for_people(suite::report_table(report, suite_file.tolerance));
+    core::write_file(output, is_json_file(output) ? document : suite::report_page(report, tolerance, about));
+  json ? print(document) : print_for_people(suite::report_table(report, tolerance));
   if (!report.faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(report.faults, "; ")));
   if (report.not_judged > 0)
     throw core::EnvironmentError(
@@ -88,6 +99,11 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
 }
 
 }  // namespace
+
+std::string accuracy_of_suite(const Field& file, const std::string& output) {
+  const auto& [tolerance, report, about] = ran_suite({}, file, {}, output);
+  return suite::report_json(report, tolerance, about);
+}
 
 bool SuiteCommand::takes(const Field& file) {
   return file.is_object() && file.has("format") && file.at("format").text() == "fusewise.suite";

@@ -21,6 +21,10 @@ struct SuiteCommand {
   std::function<std::string()> given;
 };
 
+/// Runs a suite without scripts, as validate does without options, and returns its results as JSON
+/// (`fusewise.accuracy`). The predictions are written beside `output`.
+std::string accuracy_of_suite(const core::Field& file, const std::string& output);
+
 SuiteCommand add_suite_options(const Command& command);
 
 }  // namespace cli

@@ -51,9 +51,28 @@ TEST_CASE("validate: -o NAME.json writes the report of a suite as JSON, which fu
   CAPTURE(drawn.err);
   CHECK(drawn.exit_code == 0);
   CHECK(core::read_file(page).find("\"kind\":\"accuracy\"") != std::string::npos);
-  CHECK(run_program({"report", suite, "-o", page}).err ==
-        suite + ": /format: expected fusewise.scenario or results, got a suite (fusewise validate " +
-            core::printable(suite) + " -o accuracy.json runs it for a report)\n");
+}
+
+TEST_CASE("report: a suite is run and drawn, unless it needs leave to run scripts") {
+  const support::TemporaryFolder folder;
+  const std::string page = folder / "page.html";
+  const Outcome drawn = run_program({"report", folder.put("s.json", kSuite).string(), "-o", page});
+  CAPTURE(drawn.err);
+  REQUIRE(drawn.exit_code == 0);
+  const std::string text = core::read_file(page);
+  for (const char* const part : {"\"kind\":\"accuracy\"", "one group", "\"measured_us\""})
+    CHECK(text.find(part) != std::string::npos);
+  CHECK(core::read_file(page + ".prediction").find("one group") != std::string::npos);
+
+  const std::string scripts =
+      folder.put("p.json", R"({"format": "fusewise.suite", "version": 1, "name": "p", "programs": [
+        {"name": "ddp", "script": "run.py"}]})");
+  const Outcome refused = run_program({"report", scripts, "-o", folder / "none.html"});
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err == scripts +
+                           ": /programs: expected a suite without scripts, or its results, got scripts "
+                           "(fusewise validate " +
+                           scripts + " --allow-programs -o accuracy.json runs them for a report)\n");
 }
 
 TEST_CASE("validate: on a terminal a suite says which case runs, and how many are left") {
@@ -187,7 +206,7 @@ TEST_CASE("validate: options that make no sense with a suite, and a suite that c
   CHECK(rate.err == "--rate: expected a plan or a scenario with it, got a suite\n");
   const Outcome repeat = run_program({"validate", "scenarios/googlenet-k80.json", "--repeat", "2"});
   CHECK(repeat.exit_code == 2);
-  CHECK(repeat.err == "--repeat: expected a suite with it, got none\n");
+  CHECK(repeat.err == "--repeat: expected a suite with it, got fusewise.scenario\n");
   std::string wrong = kSuite;
   wrong.replace(wrong.find("\"wfbp\""), 6, "\"parameter-server\"");
   const Outcome server = run_program({"validate", folder.put("w.json", wrong)});
