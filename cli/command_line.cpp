@@ -233,14 +233,12 @@ std::vector<std::string> listed_options(const CLI::App& command) {
   return out;
 }
 
-/// A suggestion for an option that a command does not have: one that begins so, or the most similar one.
+/// A suggestion for an option that a command does not have.
 std::string similar_option(const CLI::App& command, const std::string& unknown) {
   const std::string word = unknown.substr(2, unknown.find('=') - 2);  // --option=value, too
   const std::vector<std::string> names = listed_options(command);
   const std::vector<std::string_view> known(names.begin(), names.end());
   std::string similar = core::suggestion(word, known);
-  for (const std::string& name : names)
-    if (word.size() > 2 && name.starts_with(word)) similar = fmt::format(", did you mean '{}'?", name);
   const std::size_t quote = similar.find('\'');
   return quote == std::string::npos ? "" : similar.insert(quote + 1, "--");
 }
@@ -280,10 +278,15 @@ void check_subcommand(const CLI::App& app) {
       fmt::format("expected a command among {} (try --help)", fmt::join(command_names(last), ", ")));
 }
 
-/// CLI11's own message has the arguments in the reverse order.
+/// CLI11's own messages have unknown arguments in the reverse order, and name a type where a value is
+/// missing.
 std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
+  const std::string text = error.what();
+  const std::size_t missing = text.find(": 1 required ");
+  if (missing != std::string::npos && text.ends_with(" missing"))
+    return text.substr(0, missing) + ": expected a value, got none";
   const std::vector<std::string> rest = app.remaining(true);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || rest.size() < 2) return error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || rest.size() < 2) return text;
   return fmt::format("The following arguments were not expected: {}", fmt::join(rest, " "));
 }
 

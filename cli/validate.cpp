@@ -71,7 +71,7 @@ void run_live_file(const Options& options, const core::Field& file, const LiveCo
   if (const std::string option = is_suite ? live.given(true) : suite.given(); !option.empty())
     throw core::InputError(fmt::format("{}: expected {} with it, got {}", option,
                                        is_suite ? "a plan or a scenario" : "a suite",
-                                       is_suite ? "a suite" : "none"));
+                                       is_suite ? "a suite" : file.at("format").text()));
   is_suite ? suite.run(file, live.shared(), options.json, options.output)
            : live.run(file, options.json, options.output);
 }

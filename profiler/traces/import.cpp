@@ -87,6 +87,14 @@ const ImportFormat& format_named(std::string_view name) {
                                core::printable(name), core::suggestion(name, names)));
 }
 
+/// What the text is instead, if it is one of fusewise's own files.
+std::string own_format(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n"), at = text.find("\"fusewise.");
+  constexpr std::size_t kNearBegin = 100;
+  if (begin == std::string::npos || text[begin] != '{' || at > begin + kNearBegin) return "none of them";
+  return fmt::format("a {} file", core::printable(text.substr(at + 1, text.find('"', at + 1) - at - 1)));
+}
+
 const ImportFormat& recognise(const LogFile& log) {
   for (const ImportFormat& format : kFormats)
     if (format.recognises(log.text, log.path)) return format;
@@ -95,7 +103,7 @@ const ImportFormat& recognise(const LogFile& log) {
       fmt::format("a trace of the PyTorch profiler (JSON, also gzip), a PyTorch execution trace, an SQLite "
                   "export of Nsight Systems, or a log in one of the formats {}",
                   fmt::join(format_names(), ", ")),
-      "none of them");
+      own_format(log.text));
 }
 
 /// Logs that are imported together must have the same format.

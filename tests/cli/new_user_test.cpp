@@ -159,6 +159,15 @@ std::string no_script() {
   return std::system("command -v script >/dev/null") == 0 ? "" : "no program script (apt install bsdutils)";
 }
 
+TEST_CASE("command line: the begin of a command is enough for a suggestion, and a missing value is said") {
+  const std::string command = run_program({"simul"}).err;
+  CAPTURE(command);
+  CHECK(command.ends_with("got 'simul', did you mean 'simulate'? (try fusewise --help)\n"));
+  CHECK(run_program({"measure", "--rate"}).err == "--rate: expected a value, got none (try --help)\n");
+  CHECK(run_program({"plan", "googlenet-k80", "--expl"}).err.find("did you mean '--explain'?") !=
+        std::string::npos);
+}
+
 TEST_CASE("init: on a terminal a wrong answer is asked for again" * support::needs(no_script)) {
   const support::TemporaryFolder folder;
   const std::string file = (folder.path() / "s.json").string();

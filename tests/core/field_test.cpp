@@ -295,8 +295,10 @@ TEST_CASE("field: find, has, items and words") {
   CHECK(field.at("d").items()[0].is_number());
 }
 
-TEST_CASE("field: suggestions need to be near") {
+TEST_CASE("field: suggestions need to be near, or to begin so") {
   const std::vector<std::string_view> known = {"wfbp", "dear", "sync-easgd"};
+  CHECK(suggestion("sync", known) == ", did you mean 'sync-easgd'?");
+  CHECK(suggestion("sy", known) == "");
   CHECK(suggestion("wfpb", known) == ", did you mean 'wfbp'?");
   CHECK(suggestion("SYNCEASGD", known) == ", did you mean 'sync-easgd'?");
   CHECK(suggestion("sync_easgd", known) == ", did you mean 'sync-easgd'?");

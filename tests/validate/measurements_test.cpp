@@ -47,6 +47,7 @@ TEST_CASE("measurements: a wrong file is refused with its line") {
   CHECK(refusal(header() + "m,n,ddp,0,5\n") == "m.csv:2: expected a number from 1 to 1e+06, got '0'");
   CHECK(refusal(header() + "m,n,ddp,2.5,5\n") == "m.csv:2: expected a number from 1 to 1e+06, got '2.5'");
   CHECK(refusal(header() + "m,n,,2,5\n") == "m.csv:2: expected a name in every cell, got ''");
+  CHECK(refusal("{\"a\": 1}\n") == "m.csv:1: expected a line of a table (CSV), got '{\"a\": 1}'");
   CHECK(refusal(header() + "\"m\",n,ddp,2,5\n") ==
         "m.csv:2: expected cells without quotes, got '\"m\",n,ddp,2,5'");
 }

@@ -50,6 +50,7 @@ class Line {
  public:
   Line(const std::string& source, std::int64_t number, std::string_view text)
       : source_(source), number_(number), cells_(split(text, ',')) {
+    if (text.starts_with('{')) expected("a line of a table (CSV)", text);
     if (text.find('"') != std::string_view::npos) expected("cells without quotes", text);
   }
 

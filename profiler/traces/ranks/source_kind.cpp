@@ -151,7 +151,7 @@ SourceKind source_kind(const std::string& path) {
     unusable(path, "a dump of PyTorch's flight recorder",
              "which holds the order of collectives for finding hangs, and no times of kernels");
   if (starts_with(shown.format, kFormats))
-    unusable(path, fmt::format("a {} file", core::printable(shown.format)), "which is a result of fusewise",
+    unusable(path, fmt::format("a {} file", core::printable(shown.format)), "which is no recording",
              "a recording of another program");
   if (shown.nodes) return SourceKind::execution_trace;
   // A damaged or empty trace is still a trace, whose reader says what is wrong.

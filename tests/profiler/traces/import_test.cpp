@@ -176,6 +176,9 @@ const std::string kKinds =
 TEST_CASE("import: what is no log, several kinds of logs, or none is refused") {
   check_refused("hello\n",
                 "x.log: /: " + kKinds + support::listed(traces::import_formats()) + ", got none of them");
+  check_refused(
+      R"({"format": "fusewise.scenario", "version": 1})",
+      "x.log: /: " + kKinds + support::listed(traces::import_formats()) + ", got a fusewise.scenario file");
   check_refused("", "x.log: /: " + kKinds + support::listed(traces::import_formats()) + ", got none of them");
   check_refused({{"a.log", kOsu2}, {"b.log", kVtrain}},
                 "b.log: /: expected the format osu, as in a.log, got vtrain");

@@ -308,9 +308,8 @@ TEST_CASE("source kinds: a file of a known kind that cannot be used says what to
         "/: expected its SQLite export (nsys export --type sqlite REPORT), got a report of Nsight Systems, "
         "whose "
         "format only its own tools read");
-  CHECK(
-      refusal("p.json", R"({"format": "fusewise.plan", "version": 1})") ==
-      "/: expected a recording of another program, got a fusewise.plan file, which is a result of fusewise");
+  CHECK(refusal("p.json", R"({"format": "fusewise.plan", "version": 1})") ==
+        "/: expected a recording of another program, got a fusewise.plan file, which is no recording");
 }
 
 TEST_CASE("import: a trace without kernels, an unknown file, and a compressed log of NCCL's inspector") {
