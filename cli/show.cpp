@@ -305,10 +305,11 @@ std::vector<List> lists() {
        .hint =
            "\nA scenario lists some: \"schedules\": [\"NAME\"]; fusewise plan --schedule NAME takes one\n"},
       {.name = "devices",
-       .header = {"device", "in full", "float32 TFLOP/s", "float16 TFLOP/s", "memory GB/s"},
+       .header = {"device", "in full", "float32", "float16", "memory"},
        .left = {0, 1},
        .entries = devices,
-       .hint = "\nfusewise estimate MODEL --device NAME makes a profile for one\n"}};
+       .hint = "float32 and float16 in TFLOP/s, memory in GB/s\n\n"
+               "fusewise estimate MODEL --device NAME makes a profile for one\n"}};
 }
 
 std::string table(const List& list) {
