@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the benchmarks of one build or of two side by side, and shows how time grows with size.
 
-    bench/compare.py build                     one build: medians, bounds, growth exponents, start-up of the program
+    bench/compare.py build                     one build: medians, bounds, growth exponents, start-up of the program,
+                                               sweeps on two cores
     bench/compare.py build-before build        two builds in turn, so that both see the same noise: ratios of the medians
 
 Parts (simulation, plans, cupcake, sweeps, steps, messages, selections) limit what is run. Times are ratios to the reference task of
@@ -10,23 +11,35 @@ a tenth and a MB more memory than before, or is no longer there."""
 import argparse
 import json
 import math
+import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 LINE = re.compile(r"^(?P<name>.+?)\s+(?P<ms>[\d.]+) ms\s+(?P<ratio>[\d.]+) x reference\s+(?P<mb>[\d.]+) MB(?P<rest>.*)$")
 BOUND = re.compile(r"bound ([\d.e+]+) (ms|MB)")
 FIGURE = re.compile(r"^(?P<name>.+?)\s{2,}(?P<value>[\d.]+) (?P<unit>a second|million/s|bytes|x nth_element|x(?! reference))\s.*?bound (?P<bound>[\d.]+)")
-RATES = ("a second", "million/s")  # whose bound is a least
+SPEED_UP = "times as fast as on one"
+RATES = ("a second", "million/s", SPEED_UP)  # whose bound is a least
 # What depends on the result rather than on the work is no part of a row's name.
 RESULT = re.compile(r": \d+ groups, front \d+|: \d+ messages")
 SIZE = re.compile(r"\d+(?= (?:tensors|ranks|tasks|workers)\b)")
 START_UPS = {"start-up: --help": (["--help"], 5),
              "start-up: plan scenarios/resnet50-v100.json --workers 64":
                  (["plan", "scenarios/resnet50-v100.json", "--workers", "64"], 10)}
+# One core takes about a second for these 40,000 points.
+SWEEP = {"format": "fusewise.scenario", "version": 1, "profile": "resnet50-v100", "network": "v100-10gbe", "workers": [8],
+         "schedules": ["ddp", "wfbp", "mg-wfbp", "fusewise"],
+         "sweep": {"bandwidth_factor": list(range(1, 101)), "startup_factor": [i / 10 for i in range(1, 11)],
+                   "workers": [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]}}
+ON_CORES = {"sweep, 40,000 points, 161 tensors, two threads": lambda program, cores: [program, "sweep", "--jobs", str(cores)],
+            "sweep, 40,000 points, 161 tensors, two processes of MPI":
+                lambda program, cores: ["mpirun", "--oversubscribe", "-n", str(cores), program, "sweep"]}
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -38,6 +51,36 @@ def start_up_ms(program, arguments):
         subprocess.run([program, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
         times.append((time.perf_counter() - began) * 1e3)
     return min(times)
+
+
+def sweep_seconds(command, folder):
+    """What a sweep says that it took, and its rows."""
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    said = subprocess.run([*command, "sweep.json", "-o", "rows.csv", "--json"], cwd=folder, env=environment,
+                          check=True, capture_output=True, text=True).stdout
+    return json.loads(said)["seconds"], (folder / "rows.csv").read_bytes()
+
+
+def speed_ups(program):
+    """{name: {"value": ..}}: how many times as fast a sweep is on two cores as on one, the best of several in turn."""
+    out = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "sweep.json").write_text(json.dumps(SWEEP))
+        for what, command in ON_CORES.items():
+            if "mpirun" in command(program, 1) and not shutil.which("mpirun"):
+                print(f"{what:<92} not measured: no command 'mpirun'")
+                continue
+            best = {1: math.inf, 2: math.inf}
+            rows = set()
+            for cores in (1, 2) * 3:
+                seconds, written = sweep_seconds(command(program, cores), folder)
+                best[cores] = min(best[cores], seconds)
+                rows.add(written)
+            if len(rows) > 1:
+                sys.exit(f"{what}: expected the same rows on one core and on two, got others")
+            out[what] = {"value": best[1] / best[2], "unit": SPEED_UP, "bound": 1.8}
+    return out
 
 
 def run(build, parts):
@@ -60,6 +103,7 @@ def run(build, parts):
         for name, (arguments, bound) in START_UPS.items():
             ms = start_up_ms(build / "fusewise", arguments)
             rows[name] = {"ms": ms, "ratio": ms / reference, "mb": 0, "bounds": {"ms": bound}}
+        figures.update(speed_ups(build / "fusewise"))
     return rows, figures
 
 
