@@ -362,6 +362,28 @@ std::vector<Time> earliest_ends_with(const StraightChannel& channel, const std::
   return ends;
 }
 
+template <typename Key>
+std::vector<Time> latest_starts_with(const StraightChannel& channel, const std::vector<Piece<Key>>& pieces,
+                                     const std::vector<Time>& ends, Time by) {
+  std::vector<Time> out(ends.size(), kNever);
+  std::vector<Ending> endings = {{.cut = channel.count(), .latest = by}};
+  out.back() = by;
+  std::vector<Heap<Key>> heaps;
+  for (const Piece<Key>& piece : pieces) heaps.emplace_back(channel, piece, endings);
+  for (std::uint32_t begin = channel.count(); begin-- > 0;) {
+    const Time too_soon = ends[begin] - Time(1);
+    Time best = too_soon;
+    for (Heap<Key>& heap : heaps) {
+      heap.move_to(begin);
+      heap.improve(begin, best);
+    }
+    if (best == too_soon) continue;
+    out[begin] = best;
+    endings.push_back({.cut = begin, .latest = best});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<Time> earliest_ends(const StraightChannel& channel) {
@@ -369,6 +391,12 @@ std::vector<Time> earliest_ends(const StraightChannel& channel) {
   const auto pieces = pieces_of<double>(channel, together);
   return are_exact(pieces) ? earliest_ends_with(channel, pieces)
                            : earliest_ends_with(channel, pieces_of<long double>(channel, together));
+}
+
+std::vector<Time> latest_starts(const StraightChannel& channel, const std::vector<Time>& ends, Time by) {
+  const auto pieces = pieces_of<double>(channel, by);
+  return are_exact(pieces) ? latest_starts_with(channel, pieces, ends, by)
+                           : latest_starts_with(channel, pieces_of<long double>(channel, by), ends, by);
 }
 
 Groups simplest_groups(const StraightChannel& channel, const std::vector<Time>& ends, Time by) {

@@ -33,6 +33,11 @@ struct StraightChannel {
 /// Returns, for each cut, the earliest time at which the gradients before it can all have been carried.
 std::vector<sim::Time> earliest_ends(const StraightChannel& channel);
 
+/// Returns, for each cut, the latest time at which the channel may be free there if all is to be carried by
+/// `by`, with any number of groups; Time::min() where even the earliest end is too late.
+std::vector<sim::Time> latest_starts(const StraightChannel& channel, const std::vector<sim::Time>& ends,
+                                     sim::Time by);
+
 /// Returns the grouping that ends at `by` or before with the fewest groups and, among these, the fewest
 /// gradients in the first group; after the first group, each group begins where the channel may be busy for
 /// longest before it, among equals with the most gradients, as the Pareto engine has it. `ends` is what

@@ -5,9 +5,12 @@
 // total decoding time.
 
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "planner/choose/iteration_models.hpp"
 #include "planner/choose/model_parts.hpp"
+#include "planner/choose/straight_channels.hpp"
 
 namespace planner {
 namespace {
@@ -54,6 +57,32 @@ class TwoPhaseProblem {
   bool longer_costs_more() const {
     return scatter_.longer_costs_more() && coding_grows(spec_) &&
            planner::longer_costs_more(spec_, CollectiveKind::all_gather);
+  }
+
+  /// The optimum of all groupings where a group costs nothing but curves that never fall; none elsewhere.
+  std::optional<OptimalGroups> optimal_at_once() const {
+    if constexpr (kCodes) {
+      return std::nullopt;
+    } else {
+      const TransferCost& transfer = spec_.transfers.front();
+      const bool is_plain = transfer.workers() == 1 || transfer.transfer().compressor.is_none();
+      if (transfers() > 1 || !is_plain || transfer.transfer().pads_tensors || !longer_costs_more()) return {};
+      const auto channel = [&](CollectiveKind kind, std::vector<Time> ready) {
+        return StraightChannel{.ready = std::move(ready),
+                               .bytes_before = spec_.workload.bytes_before,
+                               .curve = transfer.costs_of(kind).of(kind).curve,
+                               .wire = transfer.wire_bytes(kind, 1)};
+      };
+      const auto at_end = [this](const State& state) { return phases(state, count()); };
+      const TwoChannels both = {
+          .channels = {channel(reduced_, scatter_.ready()),
+                       channel(CollectiveKind::all_gather, {compute_.begin() + 1, compute_.end()})},
+          .value = [&](const State& ends) { return at_end(ends).sum(spec_); },
+          .latest = [&](const State& earliest,
+                        Time value) { return greatest(at_end(earliest).longest(spec_, value)); },
+          .as_good = [&](const State& ends) { return greatest(at_end(ends)); }};
+      return optimal_groups(both, max_kept(count(), transfers()));
+    }
   }
 
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time tick = {}) const {

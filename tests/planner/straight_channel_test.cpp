@@ -126,6 +126,40 @@ TEST_CASE("straight channel: the groups are those of the search, whatever the cu
   check_alike(200000, 60, 600);
 }
 
+/// Curves of both halves, or a link whose startup is mostly long enough for two groups to take more than one.
+core::Network random_halves(Random& random, const Scale& scale) {
+  if (random.one_in(2))
+    return support::pair_of(scale.us_per_byte * random.below(3000) / 3,
+                            scale.us_per_byte * random.below(100) / 9);
+  core::Network network = {.name = "n"};
+  for (const auto kind : {core::CollectiveKind::all_reduce, core::CollectiveKind::reduce_scatter,
+                          core::CollectiveKind::all_gather})
+    network.measured.push_back(
+        {.collective = kind, .workers = 2, .curve = random_rising_curve(random, scale)});
+  return network;
+}
+
+void check_two_alike(std::uint32_t first_seed, std::uint32_t seeds, std::uint32_t max) {
+  for (std::uint32_t seed = first_seed; seed < first_seed + support::seeds(seeds); ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Scale& scale = kScales[seed % std::size(kScales)];
+    Conditions conditions;
+    conditions.optimizer_us = random.one_in(3) ? scale.us : 0;
+    const core::Profile profile = random_gradients(random, scale, max);
+    const Scene scene(profile, random_halves(random, scale), 2, conditions);
+    const Planned planned = plan(scene, random.one_in(4) ? "zero" : "dear");
+    CHECK(planned.at_once.value == planned.searched.value);
+    REQUIRE(planned.at_once.groups == planned.searched.groups);
+    CHECK(planned.at_once.optimality_gap <= planned.searched.optimality_gap);
+  }
+}
+
+TEST_CASE("straight channels: the groups of two halves are those of the search, whatever the curves") {
+  check_two_alike(0, 6000, 12);
+  check_two_alike(100000, 300, 70);
+}
+
 TEST_CASE("straight channel: a curve that falls is left to the search") {
   // 4 bytes take 9 us and 8 bytes 1 us: both together, although they are ready at different times.
   const Scene scene(support::gradients_of({{1, 4}, {2, 4}}), support::measured_of({{4, 9}, {8, 1}, {9, 1}}));
@@ -145,6 +179,9 @@ TEST_CASE("straight channel: earliest ends drawn by hand") {
       .ready = {us(1), us(3), us(4)}, .bytes_before = bytes_before, .curve = curve};
   const std::vector<sim::Time> ends = earliest_ends(channel);
   CHECK(ends == std::vector<sim::Time>{us(0), us(4), us(7), us(9)});
+  // {3} from 5, {2 3} from 4, which is when its last gradient is ready; {1 2 3} would have to begin before
+  // that
+  CHECK(latest_starts(channel, ends, us(9)) == std::vector<sim::Time>{us(1), us(4), sim::Time::min(), us(9)});
   CHECK(simplest_groups(channel, ends, us(9)) == Groups{{.begin = 0, .end = 1}, {.begin = 1, .end = 3}});
   CHECK(simplest_groups(channel, ends, us(10)) == Groups{{.begin = 0, .end = 3}});
 }
