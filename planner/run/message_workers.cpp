@@ -213,7 +213,7 @@ class ByMessages {
 
   std::vector<LinkUse> busiest_links(Time length) const {
     if (messages_.topology() == nullptr) return {};
-    const std::span<const double> busy_us = messages_.busy_us();
+    const std::vector<double> busy_us = messages_.busy_us();
     std::vector<std::uint32_t> order(busy_us.size());
     std::iota(order.begin(), order.end(), 0U);
     constexpr std::size_t kMax = 5;

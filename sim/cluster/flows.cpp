@@ -14,8 +14,6 @@ namespace cluster {
 namespace {
 
 constexpr double kPicosecondsPerUs = 1e6;
-/// Relative rounding error allowed in sums of capacities.
-constexpr double kSlack = 1e-9;
 constexpr double kRounding = 1e-12;
 
 /// Rounds up, but ignores a thousandth of a picosecond, which is the rounding error of the sums before.
@@ -25,10 +23,41 @@ sim::Time up_from_us(double us) {
 
 }  // namespace
 
+void Flows::Carrier::add(const Member& member) {
+  if (count++ == 0)
+    first = member;
+  else
+    others.push_back(member);
+}
+
+Flows::Member Flows::Carrier::remove(std::uint32_t index) {
+  const Member last = at(--count);
+  at(index) = last;
+  if (count > 0) others.pop_back();
+  return last;
+}
+
 Flows::Flows(Topology topology)
-    : topology_(std::move(topology)), carriers_(topology_.links.size()), busy_us_(topology_.links.size()) {
-  for (std::size_t i = 0; i < carriers_.size(); ++i)
-    if (topology_.links[i].us_per_byte > 0) carriers_[i].capacity = 1 / topology_.links[i].us_per_byte;
+    : topology_(std::move(topology)), carriers_(topology_.links.size()), sharings_(topology_.links.size()) {
+  for (std::size_t i = 0; i < carriers_.size(); ++i) {
+    carriers_[i].us_per_byte = topology_.links[i].us_per_byte;
+    if (carriers_[i].us_per_byte > 0) carriers_[i].capacity = 1 / carriers_[i].us_per_byte;
+  }
+}
+
+template <typename Visit>
+void Flows::each_member(std::uint32_t link, const Visit& visit) const {
+  const Carrier& carrier = carriers_[link];
+  if (carrier.count == 0) return;
+  visit(carrier.first);
+  for (const Member& member : carrier.others) visit(member);
+}
+
+std::vector<double> Flows::busy_us() const {
+  std::vector<double> out;
+  out.reserve(carriers_.size());
+  for (const Carrier& carrier : carriers_) out.push_back(carrier.busy_us);
+  return out;
 }
 
 Flows::FlowStart Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> ranks,
@@ -64,8 +93,8 @@ sim::Time Flows::join(std::uint32_t slot) {
   flow.flows = true;
   for (std::uint32_t i = 0; i < flow.hops.size(); ++i) {
     Carrier& carrier = carriers_[flow.hops[i].link];
-    flow.hops[i].index = static_cast<std::uint32_t>(carrier.flows.size());
-    carrier.flows.push_back({.slot = slot, .hop = i});
+    flow.hops[i].index = carrier.count;
+    carrier.add({.slot = slot, .hop = i});
     carrier.wanted += flow.alone;
     mark(flow.hops[i].link);
   }
@@ -78,21 +107,18 @@ void Flows::leave(std::uint32_t slot) {
   flow.flows = false;
   for (const Hop& hop : flow.hops) {
     mark(hop.link);
-    busy_us_[hop.link] += flow.bytes * topology_.links[hop.link].us_per_byte;
     Carrier& carrier = carriers_[hop.link];
-    const Member last = carrier.flows.back();
-    carrier.flows[hop.index] = last;
-    flows_[last.slot].hops[last.hop].index = hop.index;
-    carrier.flows.pop_back();
-    carrier.wanted = carrier.flows.empty() ? 0 : carrier.wanted - flow.alone;
+    carrier.busy_us += flow.bytes * carrier.us_per_byte;
+    const Member last = carrier.remove(hop.index);
+    if (last.slot != slot) flows_[last.slot].hops[last.hop].index = hop.index;
+    carrier.wanted = carrier.count == 0 ? 0 : carrier.wanted - flow.alone;
   }
 }
 
 /// Flows on a link that is narrow, or was narrow until now, may get another share.
 void Flows::mark(std::uint32_t link) {
-  Carrier& carrier = carriers_[link];
-  if (carrier.is_dirty || carrier.wanted <= carrier.capacity * (1 + kSlack)) return;
-  carrier.is_dirty = true;
+  if (!carriers_[link].is_narrow() || sharings_[link].is_dirty) return;
+  sharings_[link].is_dirty = true;
   dirty_.push_back(link);
 }
 
@@ -108,30 +134,31 @@ void Flows::find_component() {
   component_.clear();
   narrow_.clear();
   for (const std::uint32_t link : dirty_) {
-    carriers_[link].is_dirty = false;
-    add_flows_of(carriers_[link]);
+    sharings_[link].is_dirty = false;
+    add_flows_of(link);
   }
   dirty_.clear();
   for (std::size_t next = 0; next < component_.size();)  // grows during the loop
     for (const Hop& hop : flows_[component_[next++]].hops) {
-      Carrier& carrier = carriers_[hop.link];
-      if (carrier.seen == epoch_ || carrier.wanted <= carrier.capacity * (1 + kSlack)) continue;
-      carrier.seen = epoch_;
-      carrier.left = carrier.capacity;
-      carrier.unshared = static_cast<std::uint32_t>(carrier.flows.size());
+      const Carrier& carrier = carriers_[hop.link];
+      Sharing& sharing = sharings_[hop.link];
+      if (!carrier.is_narrow() || sharing.seen == epoch_) continue;
+      sharing.seen = epoch_;
+      sharing.left = carrier.capacity;
+      sharing.unshared = carrier.count;
       narrow_.push_back(hop.link);
-      add_flows_of(carrier);
+      add_flows_of(hop.link);
     }
 }
 
-void Flows::add_flows_of(const Carrier& carrier) {
-  for (const Member& member : carrier.flows) {
+void Flows::add_flows_of(std::uint32_t link) {
+  each_member(link, [&](const Member& member) {
     Flow& flow = flows_[member.slot];
-    if (flow.seen == epoch_) continue;
+    if (flow.seen == epoch_) return;
     flow.seen = epoch_;
     flow.shared = false;
     component_.push_back(member.slot);
-  }
+  });
 }
 
 namespace {
@@ -150,7 +177,7 @@ void Flows::fill(sim::Time now, EventQueue& queue) {
   });
   shares_.clear();
   for (const std::uint32_t link : narrow_)
-    shares_.push_back({.rate = carriers_[link].capacity / carriers_[link].unshared, .link = link});
+    shares_.push_back({.rate = carriers_[link].capacity / sharings_[link].unshared, .link = link});
   std::make_heap(shares_.begin(), shares_.end(), kMinFirst);
   std::size_t next = 0;
   double level = 0;
@@ -165,8 +192,9 @@ void Flows::fill(sim::Time now, EventQueue& queue) {
       continue;
     }
     level = shares_.front().rate;
-    for (const Member& member : carriers_[link].flows)
+    each_member(link, [&](const Member& member) {
       if (!flows_[member.slot].shared) give(member.slot, level, now, queue);
+    });
   }
 }
 
@@ -175,11 +203,11 @@ void Flows::fill(sim::Time now, EventQueue& queue) {
 std::uint32_t Flows::narrowest(double min) {
   while (!shares_.empty()) {
     const Share front = shares_.front();
-    const Carrier& carrier = carriers_[front.link];
-    const double rate = carrier.unshared == 0 ? 0 : std::max(carrier.left / carrier.unshared, min);
-    if (carrier.unshared > 0 && rate <= front.rate) return front.link;
+    const Sharing& sharing = sharings_[front.link];
+    const double rate = sharing.unshared == 0 ? 0 : std::max(sharing.left / sharing.unshared, min);
+    if (sharing.unshared > 0 && rate <= front.rate) return front.link;
     std::pop_heap(shares_.begin(), shares_.end(), kMinFirst);
-    if (carrier.unshared == 0) {
+    if (sharing.unshared == 0) {
       shares_.pop_back();
       continue;
     }
@@ -193,10 +221,10 @@ void Flows::give(std::uint32_t slot, double rate, sim::Time now, EventQueue& que
   Flow& flow = flows_[slot];
   flow.shared = true;
   for (const Hop& hop : flow.hops) {
-    Carrier& carrier = carriers_[hop.link];
-    if (carrier.seen != epoch_) continue;
-    carrier.left -= rate;
-    --carrier.unshared;
+    Sharing& sharing = sharings_[hop.link];
+    if (sharing.seen != epoch_) continue;
+    sharing.left -= rate;
+    --sharing.unshared;
   }
   double speed = rate * flow.us_per_byte;
   if (speed > 1 - kRounding) speed = 1;
@@ -216,8 +244,8 @@ void Flows::change(Flow& flow, double speed, sim::Time now) {
 
 double Flows::carried(std::uint32_t link) const {
   double sum = 0;
-  for (const Member& member : carriers_[link].flows)
-    sum += flows_[member.slot].speed * flows_[member.slot].alone;
+  each_member(link,
+              [&](const Member& member) { sum += flows_[member.slot].speed * flows_[member.slot].alone; });
   return sum;
 }
 

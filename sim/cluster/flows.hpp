@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -52,9 +51,12 @@ class Flows {
 
   /// Indexed by link: the time that everything carried so far would take at full speed. A message counts as
   /// its bytes x factors.
-  std::span<const double> busy_us() const { return busy_us_; }
+  std::vector<double> busy_us() const;
 
  private:
+  /// Relative rounding error allowed in sums of capacities.
+  static constexpr double kSlack = 1e-9;
+
   struct Hop {
     std::uint32_t link = 0;
     std::uint32_t index = 0;  // position of the flow in the link's list
@@ -78,14 +80,28 @@ class Flows {
     std::uint32_t slot = 0;
     std::uint32_t hop = 0;  // position of the link among the flow's hops
   };
-  struct Carrier {
+  /// What each message that begins or ends touches, in one cache line; most links carry one flow at most.
+  struct alignas(64) Carrier {
     double capacity = 0;  // in bytes per us
     double wanted = 0;    // sum of its flows' speeds when alone
-    std::vector<Member> flows;
+    double us_per_byte = 0;
+    double busy_us = 0;  // the time that everything carried so far would take at full speed
+    std::uint32_t count = 0;
+    Member first;  // the others follow it
+    std::vector<Member> others;
+
+    bool is_narrow() const { return wanted > capacity * (1 + kSlack); }
+    Member& at(std::uint32_t index) { return index == 0 ? first : others[index - 1]; }
+    void add(const Member& member);
+    /// The last one takes the place of the one that is removed, and is returned.
+    Member remove(std::uint32_t index);
+  };
+  /// What only settle() needs of a link.
+  struct Sharing {
     std::uint32_t seen = 0;
-    bool is_dirty = false;
-    double left = 0;             // capacity left for flows without a share
     std::uint32_t unshared = 0;  // number of flows without a share
+    double left = 0;             // capacity left for flows without a share
+    bool is_dirty = false;
   };
   struct Share {
     double rate = 0;
@@ -95,7 +111,9 @@ class Flows {
   void find_route(Flow& flow, std::uint32_t from, std::uint32_t to) const;
   void mark(std::uint32_t link);
   void find_component();
-  void add_flows_of(const Carrier& carrier);
+  void add_flows_of(std::uint32_t link);
+  template <typename Visit>
+  void each_member(std::uint32_t link, const Visit& visit) const;
   void fill(sim::Time now, EventQueue& queue);
   std::uint32_t narrowest(double min);
   void give(std::uint32_t slot, double rate, sim::Time now, EventQueue& queue);
@@ -104,7 +122,7 @@ class Flows {
   Topology topology_;
   std::vector<Flow> flows_;        // indexed by slot
   std::vector<Carrier> carriers_;  // indexed by link
-  std::vector<double> busy_us_;    // indexed by link
+  std::vector<Sharing> sharings_;  // indexed by link
   std::vector<std::uint32_t> dirty_;
   // Scratch data of settle(), kept to avoid allocations.
   std::uint32_t epoch_ = 0;

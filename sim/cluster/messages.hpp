@@ -84,7 +84,7 @@ class Messages {
   /// Bytes per microsecond on a link of the topology at now(); see Flows::carried().
   double carried(std::uint32_t link);
   /// Indexed by link of the topology; see Flows::busy_us(). Empty without a topology.
-  std::span<const double> busy_us() const { return flows_ ? flows_->busy_us() : std::span<const double>(); }
+  std::vector<double> busy_us() const { return flows_ ? flows_->busy_us() : std::vector<double>(); }
   const Topology* topology() const { return flows_ ? &flows_->topology() : nullptr; }
 
  private:
