@@ -4,6 +4,7 @@ The test calls itself again for each rank. Rank 0 writes `{"release": ..., "resu
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -28,7 +29,8 @@ def answer_of_ranks(lines, emissions, deadline_s, world=WORLD):
         ranks = [subprocess.Popen([sys.executable, sys.argv[0], "--rank", str(rank), "--folder", folder],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(world)]
         try:
-            said = [rank.communicate(timeout=deadline_s)[1] for rank in ranks]
+            with concurrent.futures.ThreadPoolExecutor(world) as readers:  # at once, or one waits until it is read
+                said = list(readers.map(lambda rank: rank.communicate(timeout=deadline_s)[1], ranks))
         finally:
             for rank in ranks:
                 rank.kill()
