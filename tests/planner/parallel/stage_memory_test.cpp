@@ -242,7 +242,10 @@ TEST_CASE("stage memory: one stage takes the time and the memory of a job withou
     for (core::ProfileLayer& layer : profile.layers) {
       layer.activation_bytes = random.below(20'000);
       for (core::ProfileTensor& tensor : layer.tensors) tensor.shape = {tensor.elements};
+      if (seed % 2 == 0) layer.frozen_elements = random.below(50);
     }
+    if (seed % 4 == 0 && profile.layers.size() > 1 && !profile.layers.back().tensors.empty())
+      profile.layers.front().tensors.clear();
     const core::Network network = support::random_link(random);
     const std::int64_t workers = random.between(2, 6);
     Conditions conditions = {.iterations = 1,
