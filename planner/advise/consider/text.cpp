@@ -65,7 +65,7 @@ Row row_of(const Consideration& all, std::size_t i) {
 
 std::string candidates_text(const Consideration& all) {
   std::vector<Row> rows = {
-      {"compressor", "density", "groups", "iteration ms", "extra", "to loss", "bytes sent", ""}};
+      {"compressor", "density", "groups", "iteration ms", "extra", "to loss", "sent", ""}};
   bool has_choices = false;
   bool is_heuristic = false;
   for (std::size_t i = 0; i < all.candidates.size(); ++i) {
@@ -77,7 +77,7 @@ std::string candidates_text(const Consideration& all) {
   std::string out =
       table(rows) +
       "extra: times as many iterations to the same loss; to loss: time to it, where none takes 1;\n"
-      "bytes sent: by each worker in an iteration; * best\n";
+      "sent: by each worker in an iteration; * best\n";
   if (has_choices)
     out += "X or none: at its best density, only groups that gain by it are compressed (so many of all)\n";
   if (is_heuristic) out += "~ the best found: other groups may be better\n";
