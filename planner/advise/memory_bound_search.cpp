@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 namespace planner {
 namespace {
@@ -27,10 +28,12 @@ struct State {
   bool previous_kept = false;
   std::uint32_t previous_state = 0;
 
+  /// Whether no difference is negative; without branches, which would seldom be foreseen.
   bool beats(const State& other) const {
-    return forward <= other.forward && reduced <= other.reduced && reducing <= other.reducing &&
-           summed <= other.summed && gathering <= other.gathering && delay <= other.delay &&
-           before_last <= other.before_last && next_gathered >= other.next_gathered;
+    return ((other.forward - forward).count() | (other.reduced - reduced).count() |
+            (other.reducing - reducing).count() | (other.summed - summed).count() |
+            (other.gathering - gathering).count() | (other.delay - delay).count() |
+            (other.before_last - before_last) | (next_gathered - other.next_gathered)) >= 0;
   }
   /// Is then as good as both.
   void join(const State& other) {
@@ -71,16 +74,24 @@ class MemoryBound::Search {
         ahead_(ahead.in_forward),
         ahead_in_backward_(ahead.in_backward),
         count_(bound.units_.size() - 1),
+        batches_(bound.setting_.conditions.accumulation_steps),
+        forward_total_(bound.setting_.workload.forward_total),
+        backward_total_(bound.setting_.workload.backward_total),
+        extras_(bound.setting_.extras.read + bound.setting_.extras.lars + bound.setting_.extras.lars_gather +
+                bound.setting_.extras.update),
+        fits_(count_ * count_),
         fronts_(2 * count_ * count_) {}
 
   /// Nothing at all if that takes more steps than there are.
   std::optional<std::optional<RelaxedPlan>> run() {
-    find_rests();
+    find_what_fits();
+    if (!find_rests()) return std::optional<RelaxedPlan>();
     for (std::size_t begin = 0; begin < count_; ++begin) {
       const std::vector<Before> befores = befores_of(begin);
-      for (std::size_t end = begin + 1; end <= count_; ++end) {
-        if (!fits_alone(begin, end)) continue;
-        for (const bool is_kept : {false, true}) extend(befores, begin, end, is_kept);
+      for (std::size_t end = begin + 1; end <= count_ && may_be_longer(begin, end); ++end) {
+        if (!fits(begin, end)) continue;
+        for (const bool is_kept : {false, true})
+          if (!is_kept || end < kept_end_) extend(befores, begin, end, is_kept);
         if (limits_.steps < 0) return {};
       }
     }
@@ -92,7 +103,7 @@ class MemoryBound::Search {
     std::optional<RelaxedPlan> out;
     for (std::size_t begin = 0; begin < count_; ++begin)
       for (const bool is_kept : {false, true}) {
-        if (is_kept && !holds_kept(count_)) continue;
+        if (is_kept && kept_end_ <= count_) continue;
         const Front& states = front(begin, count_, is_kept);
         for (std::size_t i = 0; i < states.size(); ++i) {
           const Time time = iteration(states[i], count_, is_kept);
@@ -120,14 +131,41 @@ class MemoryBound::Search {
 
   /// A group that ends where others begin, with what matters to them.
   struct Before {
-    const Range* range = nullptr;
-    const Front* states = nullptr;
-    std::size_t begin = 0;
-    bool is_kept = false;
-    /// Whether its reduce-scatter has not ended when the first step of the next group runs.
-    bool is_sent = false;
+    std::int64_t gathered = 0;
+    std::int64_t sent = 0;
     std::int64_t share = 0;  ///< of reduced gradients, of the groups before it
+    Time gather{};
+    Time reduce{};
+    Time reduced{};
+    std::size_t next_reduced = 0;
+    std::int64_t then = 0;
+    std::size_t begin = 0;
+    std::span<const State> states;
+    bool is_kept = false;
+    bool is_sent = false;
   };
+
+  /// A group that may come after others, with what does not depend on them.
+  struct Next {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    bool is_kept = false;
+    bool is_gathered_again = false;
+    bool gathers_before_last = false;  ///< if the gather of the one before is shorter than `forward`
+    Time forward{};
+    std::int64_t gathered_anew = 0;     ///< beside what states count
+    std::int64_t room_in_forward = 0;   ///< for the gather of the one before
+    std::int64_t room_in_backward = 0;  ///< for what the one before sends
+    std::int64_t at_end = 0;            ///< without the shares of groups before it
+  };
+
+  /// Whether the group's reduce-scatter has not ended when the first step of the next group runs: it does not
+  /// begin before its last gradient is ready, nor before the next group is gathered.
+  bool is_sent(std::size_t begin, std::size_t end) const {
+    const Time since_ready = unit(end).starts - unit(end - 1).ready;
+    return bound_.sends_behind_ &&
+           (bound_.is_steady_ ? range(begin, end).reduce > since_ready : since_ready == Time::zero());
+  }
 
   std::vector<Before> befores_of(std::size_t end) {
     std::vector<Before> out;
@@ -135,66 +173,92 @@ class MemoryBound::Search {
       for (const bool is_kept : {false, true}) {
         const Front& states = front(begin, end, is_kept);
         if (states.empty()) continue;
-        // it does not begin before its last gradient is ready, nor before the next group is gathered
-        const Time since_ready = unit(end).starts - unit(end - 1).ready;
         const Range& own = range(begin, end);
-        out.push_back({.range = &own,
-                       .states = &states,
+        out.push_back({.gathered = own.memory.gathered,
+                       .sent = own.memory.sent,
+                       .share = unit(begin).before.share,
+                       .gather = own.gather,
+                       .reduce = own.reduce,
+                       .reduced = own.reduced,
+                       .next_reduced = own.next_reduced,
+                       .then = own.then,
                        .begin = begin,
+                       .states = states,
                        .is_kept = is_kept,
-                       .is_sent = bound_.sends_behind_ && (bound_.is_steady_ ? own.reduce > since_ready
-                                                                             : since_ready == Time::zero()),
-                       .share = unit(begin).before.share});
+                       .is_sent = is_sent(begin, end)});
       }
     return out;
   }
 
   void extend(const std::vector<Before>& befores, std::size_t begin, std::size_t end, bool is_kept) {
-    const Range& own = range(begin, end);
+    const Next next = next_of(begin, end, is_kept);
     if (begin == 0) {
-      if (!is_kept && !(bound_.keeps_last_ && end == count_) && !holds_early(end)) return;
+      if (next.is_gathered_again && !holds_early(end)) return;
       State state;
       if (ahead_in_backward_ && bound_.is_early_)
         state.gathering = bound_.accumulates_ && bound_.keeps_parameters_
                               ? -bound_.setting_.workload.forward_total
                               : -unit(end - 1).forward_from;
       if (ahead_in_backward_ && unit(end - 1).ready > unit(begin).starts)
-        state.next_gathered = memory_ - own.in_backward;
-      add(state, begin, end, is_kept);
+        state.next_gathered = memory_ - range(begin, end).in_backward;
+      add(state, next);
       return;
     }
-    const bool may_keep_before = is_kept || holds_kept(begin);
     for (const Before& before : befores)
-      if (before.is_kept ? may_keep_before : !is_kept) extend(before, begin, end, is_kept);
+      if (before.is_kept || !is_kept) extend(before, next);
   }
 
-  void extend(const Before& before, std::size_t begin, std::size_t end, bool is_kept) {
-    if (!fits(before, begin, end, is_kept)) return;
-    const std::int64_t next = is_kept ? kNoLimit : next_gathered(before, begin, end);
-    if (next < 0) return;
-    const Front& from = *before.states;
-    limits_.steps -= static_cast<std::int64_t>(from.size());
-    const std::int64_t gathered =  // beside what states count
-        range(begin, end).memory.gathered - (bound_.keeps_last_ && end == count_ ? bound_.last_kept_ : 0);
-    const std::int64_t most_before_last = max_before_last(before, begin, end);
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      if ((!is_kept && gathered > from[i].next_gathered) || from[i].before_last > most_before_last) continue;
-      State state = from[i];
-      state.before_last = before.range->memory.gathered;
-      state.next_gathered = next;
+  Next next_of(std::size_t begin, std::size_t end, bool is_kept) const {
+    const Range& own = range(begin, end);
+    const std::int64_t held = own.memory.gathered + own.last_gathered;
+    const bool is_gathered_early = ahead_ && unit(begin).is_forward_in_time;
+    return {
+        .begin = begin,
+        .end = end,
+        .is_kept = is_kept,
+        .is_gathered_again = !is_kept && !(bound_.keeps_last_ && end == count_),
+        .gathers_before_last = is_gathered_early && bound_.is_early_ && bound_.is_steady_,
+        .forward = unit(end - 1).forward_from - unit(begin).forward_after,
+        .gathered_anew = gathered_anew(begin, end),
+        .room_in_forward = is_gathered_early ? room_in_forward(begin, held) : kNoLimit,
+        .room_in_backward = (ahead_in_backward_ || is_kept) && own.in_backward > 0
+                                ? memory_ - held - in_first_step(begin)
+                                : kNoLimit,
+        .at_end = held + own.memory.gradients + unit(end - 1).activations_at_end + bound_.accumulated(end)};
+  }
+
+  void extend(const Before& before, const Next& next) {
+    if (before.gathered > next.room_in_forward) return;
+    if (before.is_sent && before.sent + before.share > next.room_in_backward) return;
+    const std::int64_t next_gathered = next.is_kept ? kNoLimit : most_after(before, next);
+    if (next_gathered < 0) return;
+    limits_.steps -= static_cast<std::int64_t>(before.states.size());
+    // With early gathers the group before the one before is gathered in the group's forward pass as well,
+    // unless the gather of the one before lasts longer than that pass.
+    const std::int64_t most_before_last = next.gathers_before_last && before.gather < next.forward
+                                              ? next.room_in_forward - before.gathered
+                                              : kNoLimit;
+    for (std::size_t i = 0; i < before.states.size(); ++i) {
+      const State& from = before.states[i];
+      if ((!next.is_kept && next.gathered_anew > from.next_gathered) || from.before_last > most_before_last)
+        continue;
+      State state = from;
+      state.before_last = before.gathered;
+      state.next_gathered = next_gathered;
       state.previous_begin = static_cast<std::uint32_t>(before.begin);
       state.previous_kept = before.is_kept;
       state.previous_state = static_cast<std::uint32_t>(i);
-      add(state, begin, end, is_kept);
+      add(state, next);
     }
   }
 
-  void add(State& state, std::size_t begin, std::size_t end, bool is_kept) {
-    const Range& own = range(begin, end);
+  void add(State& state, const Next& next) {
+    const std::size_t end = next.end;
+    const Range& own = range(next.begin, end);
     state.forward = ahead_ ? own.gather + std::max(unit(end - 1).forward_from, state.forward)
                            : own.gather + state.forward;
-    if (!is_kept && !(bound_.keeps_last_ && end == count_)) {
-      const Time starts = unit(begin).starts;
+    if (next.is_gathered_again) {
+      const Time starts = unit(next.begin).starts;
       state.gathering += own.gather;
       state.delay = ahead_in_backward_ ? std::max(state.delay, state.gathering - starts)
                                        : std::max(state.delay, state.reduced - starts) + own.gather;
@@ -202,7 +266,8 @@ class MemoryBound::Search {
     state.reducing += own.reduce;
     state.reduced = std::max(state.reduced, unit(end - 1).ready + state.delay) + own.reduce;
     state.summed = std::max(state.summed, state.reduced) + own.sum;
-    if (iteration(state, end, is_kept) < limits_.below) keep(front(begin, end, is_kept), state, max_states_);
+    if (iteration(state, end, next.is_kept) < limits_.below)
+      keep(front(next.begin, end, next.is_kept), state, max_states_);
   }
 
   /// Whether the memory is enough between forward and backward, when all that is kept up to this unit is
@@ -227,58 +292,128 @@ class MemoryBound::Search {
            held + own.memory.gathered + unit(0).activations_in_forward + bound_.accumulated(0) <= memory_;
   }
 
-  /// What the forward pass of the group's last layer takes if the next group, which comes before it in
-  /// backward, is gathered.
-  std::int64_t in_forward(const Before& before, std::size_t begin, std::size_t end) const {
-    const Range& own = range(begin, end);
-    return own.memory.gathered + own.last_gathered + before.range->memory.gathered +
-           unit(begin).activations_in_forward + bound_.accumulated(0);
-  }
-
-  /// Whether the group fits after the one before.
-  bool fits(const Before& before, std::size_t begin, std::size_t end, bool is_kept) const {
-    if (ahead_ && unit(begin).is_forward_in_time && in_forward(before, begin, end) > memory_) return false;
-    const Range& own = range(begin, end);
-    if ((!ahead_in_backward_ && !is_kept) || own.in_backward == 0 || !before.is_sent) return true;
-    const std::int64_t in_first_step =
-        (bound_.accumulates_ ? bound_.accumulated(begin) : unit(begin).first_gradients) +
-        unit(begin).activations;
-    return before.range->memory.sent + before.share + own.memory.gathered + own.last_gathered +
-               in_first_step <=
-           memory_;
-  }
-
-  /// The most that the group before the one before may gather. With early gathers it is gathered in the
-  /// group's forward pass as well, unless the gather of the one before lasts longer than that pass.
-  std::int64_t max_before_last(const Before& before, std::size_t begin, std::size_t end) const {
-    const bool is_gathered = ahead_ && bound_.is_early_ && bound_.is_steady_ &&
-                             unit(begin).is_forward_in_time &&
-                             before.range->gather < unit(end - 1).forward_from - unit(begin).forward_after;
-    return is_gathered ? memory_ - in_forward(before, begin, end) : kNoLimit;
+  /// What the forward pass of a group's last layer leaves to the gather of the next group, which comes before
+  /// it in backward, if this much is held for the group itself.
+  std::int64_t room_in_forward(std::size_t begin, std::int64_t held) const {
+    return memory_ - held - unit(begin).activations_in_forward - bound_.accumulated(0);
   }
 
   /// The most that the group after this one may gather; less than 0 if this one does not fit after the one
   /// before.
-  std::int64_t next_gathered(const Before& before, std::size_t begin, std::size_t end) const {
+  std::int64_t most_after(const Before& before, const Next& next) const {
     std::int64_t out = kNoLimit;
+    const std::size_t begin = next.begin;
+    const std::size_t end = next.end;
     if (!ahead_in_backward_ || !unit(end - 1).ends_in_time) return out;
     const Range& own = range(begin, end);
-    const std::int64_t held = own.memory.gathered + own.last_gathered + before.share;
-    if (bound_.is_steady_ && bound_.awaits_scatters_ && before.range->reduced < unit(end - 1).ready) {
+    if (bound_.is_steady_ && bound_.awaits_scatters_ && before.reduced < unit(end - 1).ready) {
       // the reduce-scatter before began when this group did or earlier, and those before it have ended; after
       // it the next group is gathered
-      const std::size_t next = before.range->next_reduced;
-      const std::int64_t most = std::max(before.range->then, next < end ? range(next, end).most_within : 0);
-      out = memory_ - held - most -
+      const std::size_t first = before.next_reduced;
+      const std::int64_t most = std::max(before.then, first < end ? range(first, end).most_within : 0);
+      out = memory_ - own.memory.gathered - own.last_gathered - before.share - most -
             (bound_.accumulates_ ? bound_.accumulated(begin) : -unit(begin).before.gradients);
     }
-    const std::int64_t at_end =
-        held + own.memory.gradients + unit(end - 1).activations_at_end + bound_.accumulated(end);
+    const std::int64_t at_end = next.at_end + before.share;
     if (bound_.sends_behind_) {
-      if (at_end + before.range->memory.sent <= memory_) return out;
-      if (bound_.is_steady_ && before.range->reduce > unit(end - 1).ready - unit(begin - 1).ready) return -1;
+      if (at_end + before.sent <= memory_) return out;
+      if (bound_.is_steady_ && before.reduce > unit(end - 1).ready - unit(begin - 1).ready) return -1;
     }
     return std::min(out, memory_ - at_end);  // it is gathered by then, or the reduce-scatter has not ended
+  }
+
+  /// What groups that meet at a unit leave to each other, the best of them each.
+  struct Meeting {
+    std::int64_t gathered = kNoLimit;    ///< the least that one before gathers
+    std::int64_t sent = kNoLimit;        ///< ... sends while the next one begins
+    std::int64_t sent_alone = kNoLimit;  ///< ... sends
+    std::int64_t share = kNoLimit;       ///< ... and the groups before it hold of reduced gradients
+    std::int64_t next_gathered = -1;     ///< the most that one before lets the next one gather
+    std::int64_t room_in_forward = -1;   ///< the most that one after leaves to the gather of the one before
+    std::int64_t room_in_backward = -1;  ///< ... and to what the one before sends
+  };
+
+  /// Finds groups that fit alone, and with some group before and some group after them.
+  void find_what_fits() {
+    kept_end_ = 1;
+    while (kept_end_ <= count_ && holds_kept(kept_end_)) ++kept_end_;
+    meetings_.assign(count_ + 1, {});
+    for (std::size_t begin = 0; begin < count_; ++begin)
+      for (std::size_t end = begin + 1; end <= count_ && may_be_longer(begin, end); ++end)
+        fits_[begin * count_ + end - 1] = fits_alone(begin, end) && fits_after_some(begin, end);
+    for (std::size_t begin = count_; begin-- > 0;)
+      for (std::size_t end = begin + 1; end <= count_ && may_be_longer(begin, end); ++end)
+        if (fits(begin, end)) fits_[begin * count_ + end - 1] = fits_before_some(begin, end);
+  }
+
+  bool fits(std::size_t begin, std::size_t end) const { return fits_[begin * count_ + end - 1] != 0; }
+
+  /// Whether a group from this unit to that one or a later one may fit at all.
+  bool may_be_longer(std::size_t begin, std::size_t end) const {
+    const Range& own = range(begin, end);
+    return own.in_backward - own.last_gathered <= memory_;
+  }
+
+  std::int64_t gathered_anew(std::size_t begin, std::size_t end) const {
+    return range(begin, end).memory.gathered - (bound_.keeps_last_ && end == count_ ? bound_.last_kept_ : 0);
+  }
+  std::int64_t in_first_step(std::size_t begin) const {
+    return (bound_.accumulates_ ? bound_.accumulated(begin) : unit(begin).first_gradients) +
+           unit(begin).activations;
+  }
+
+  bool fits_after_some(std::size_t begin, std::size_t end) {
+    const Range& own = range(begin, end);
+    const std::int64_t held = own.memory.gathered + own.last_gathered;
+    const bool may_be_kept = end < kept_end_;
+    const Meeting& before = meetings_[begin];
+    std::int64_t next = kNoLimit;
+    if (begin > 0) {
+      if (before.gathered == kNoLimit) return false;
+      if (ahead_ && unit(begin).is_forward_in_time && before.gathered > room_in_forward(begin, held))
+        return false;
+      if (!may_be_kept && gathered_anew(begin, end) > before.next_gathered) return false;
+      if (ahead_in_backward_ && own.in_backward > 0 && before.sent + held + in_first_step(begin) > memory_)
+        return false;
+      if (ahead_in_backward_ && unit(end - 1).ends_in_time) {
+        const std::int64_t at_end = held + before.share + own.memory.gradients +
+                                    unit(end - 1).activations_at_end + bound_.accumulated(end);
+        if (!bound_.sends_behind_ || at_end + before.sent_alone > memory_) next = memory_ - at_end;
+      }
+    } else if (!may_be_kept) {
+      if (!(bound_.keeps_last_ && end == count_) && !holds_early(end)) return false;
+      if (ahead_in_backward_ && unit(end - 1).ready > unit(begin).starts) next = memory_ - own.in_backward;
+    }
+    if (may_be_kept) next = kNoLimit;
+    if (next < 0) return false;
+    if (end == count_) return true;
+    Meeting& after = meetings_[end];
+    after.gathered = std::min(after.gathered, own.memory.gathered);
+    after.sent_alone = std::min(after.sent_alone, own.memory.sent);
+    after.sent = std::min(after.sent, is_sent(begin, end) ? own.memory.sent + unit(begin).before.share : 0);
+    after.share = std::min(after.share, unit(begin).before.share);
+    after.next_gathered = std::max(after.next_gathered, next);
+    return true;
+  }
+
+  bool fits_before_some(std::size_t begin, std::size_t end) {
+    const Range& own = range(begin, end);
+    if (end < count_) {
+      const Meeting& after = meetings_[end];
+      if (own.memory.gathered > after.room_in_forward) return false;
+      if (is_sent(begin, end) && own.memory.sent + unit(begin).before.share > after.room_in_backward)
+        return false;
+    }
+    if (begin == 0) return true;
+    Meeting& before = meetings_[begin];
+    const std::int64_t held = own.memory.gathered + own.last_gathered;
+    before.room_in_forward =
+        std::max(before.room_in_forward,
+                 ahead_ && unit(begin).is_forward_in_time ? room_in_forward(begin, held) : kNoLimit);
+    before.room_in_backward = std::max(before.room_in_backward, own.in_backward > 0 && ahead_in_backward_
+                                                                    ? memory_ - held - in_first_step(begin)
+                                                                    : kNoLimit);
+    return true;
   }
 
   /// The least that collectives of units from one on take, however they are grouped.
@@ -289,14 +424,15 @@ class MemoryBound::Search {
     Time sums{};
   };
 
-  void find_rests() {
+  /// Returns whether there are such groups at all.
+  bool find_rests() {
     rests_.assign(count_ + 1, {Time::max(), Time::max(), Time::max(), Time::max()});
     rests_[count_] = {};
     for (std::size_t begin = count_; begin-- > 0;)
-      for (std::size_t end = begin + 1; end <= count_; ++end) {
+      for (std::size_t end = begin + 1; end <= count_ && may_be_longer(begin, end); ++end) {
         const Range& own = range(begin, end);
         const Rest& rest = rests_[end];
-        if (!fits_alone(begin, end) || rest.gathers == Time::max()) continue;
+        if (!fits(begin, end) || rest.gathers == Time::max()) continue;
         Rest& least = rests_[begin];
         const bool is_kept_last = bound_.keeps_last_ && end == count_;
         least.gathers = std::min(least.gathers, own.gather + rest.gathers);
@@ -306,28 +442,26 @@ class MemoryBound::Search {
         least.reduces = std::min(least.reduces, own.reduce + rest.reduces);
         least.sums = std::min(least.sums, own.sum + rest.sums);
       }
+    const bool is_possible = rests_[0].gathers < Time::max();
     // where nothing fits no state is ever asked
     for (Rest& rest : rests_)
       if (rest.gathers == Time::max()) rest = {};
+    return is_possible;
   }
 
   /// An iteration takes at least this long if the first units, up to `end`, are grouped in this way.
   Time iteration(const State& state, std::size_t end, bool is_kept) const {
-    const Workload& workload = bound_.setting_.workload;
-    const std::int64_t batches = bound_.setting_.conditions.accumulation_steps;
-    const Extras& extras = bound_.setting_.extras;
     const Rest& rest = rests_[end];
     const Time gathers = state.forward + rest.gathers;
-    const Time forward =
-        ahead_ ? std::max(workload.forward_total, gathers) : workload.forward_total + gathers;
+    const Time forward = ahead_ ? std::max(forward_total_, gathers) : forward_total_ + gathers;
     const Time gathering = state.gathering + (is_kept ? Time::zero() : rest.gathers_for_backward);
     const Time backward =
         std::max({state.reduced + rest.reduces, state.summed + rest.sums,
-                  gathering + state.reducing + rest.reduces, workload.backward_total + state.delay});
-    const Time earlier = ahead_in_backward_ ? std::max(workload.backward_total, gathering)
-                                            : workload.backward_total + gathering;
-    return extras.read + batches * forward + (batches - 1) * earlier + backward + extras.lars +
-           extras.lars_gather + extras.update;
+                  gathering + state.reducing + rest.reduces, backward_total_ + state.delay});
+    if (batches_ == 1) return extras_ + forward + backward;
+    const Time earlier =
+        ahead_in_backward_ ? std::max(backward_total_, gathering) : backward_total_ + gathering;
+    return extras_ + batches_ * forward + (batches_ - 1) * earlier + backward;
   }
 
   RelaxedPlan traced(std::size_t begin, bool is_kept, std::size_t state) {
@@ -351,6 +485,13 @@ class MemoryBound::Search {
   bool ahead_;
   bool ahead_in_backward_;
   std::size_t count_;
+  std::int64_t batches_;
+  Time forward_total_;
+  Time backward_total_;
+  Time extras_;
+  std::vector<char> fits_;    // by the group's first unit, then its end
+  std::size_t kept_end_ = 0;  ///< groups that end there or later are not kept
+  std::vector<Meeting> meetings_;
   std::vector<Front> fronts_;
   std::vector<Rest> rests_;  // by the first unit
 };

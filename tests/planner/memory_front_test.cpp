@@ -240,6 +240,27 @@ TEST_CASE("memory bound: no plan of whole layers is faster with as little memory
   }
 }
 
+// Backward comes last to the first layer, whose parameters and gradients alone take all of this memory. While
+// they are there the gradients of the layer before are still being sent, however those are grouped.
+TEST_CASE("memory bound: that some layer never fits beside others is found before groups are tried") {
+  const Conditions conditions = {.iterations = 2, .memory = MemoryOptions{}};
+  const Scene scene(
+      profile_of({{4, 8, {100}}, {4, 8, {10}}, {4, 8, {10}}, {4, 8, {10}}, {4, 8, {10}}, {4, 8, {10}}}),
+      pair_of(0, 0.05), 2, conditions);
+  Groups layers = layers_with_tensors(scene.setting.workload);
+  std::ranges::reverse(layers);
+  const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp());
+  const MemoryBound bound(scene.setting, transfers.front(), layers, fsdp().options);
+  constexpr std::int64_t kSteps = 1000;
+  RelaxationLimits limits = {.steps = kSteps};
+  const auto none = bound.best(bound.least_memory(), {.in_forward = true, .in_backward = true}, limits);
+  CHECK((none && !*none));
+  CHECK(limits.steps == kSteps);
+  const auto some = bound.best(2 * bound.least_memory(), {.in_forward = true, .in_backward = true}, limits);
+  CHECK((some && *some));
+  CHECK(limits.steps < kSteps);
+}
+
 // Two layers of 4 us forward and 8 us backward and 10 elements (40 bytes); a gather or reduction of one takes
 // 1 us. Each worker holds 20 bytes of each parameter. Gathering ahead in forward and backward, the iteration
 // takes a gather, both passes and a reduction: 1 + 24 + 1 us, and while the first layer's backward pass is
