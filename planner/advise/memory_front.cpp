@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
+#include <future>
 #include <limits>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -137,8 +139,9 @@ class Search {
     out_.is_exact = units_.layers.size() <= kAllOf;
     of_all_us_ = bound_of_all_us(setting_, schedule_);
     if (out_.is_exact) {
+      begin_fastest();
       try_all();
-      try_optimal();
+      try_fastest();
     } else {
       search();
     }
@@ -162,7 +165,8 @@ class Search {
   static constexpr std::int64_t kFewSteps = 200'000;       // of the relaxation, to tell which plans to change
   static constexpr std::int64_t kManySteps = 400'000;      // likewise, to find plans
   static constexpr std::int64_t kMostSteps = 16'000'000;   // likewise, for bounds that are printed
-  static constexpr std::int64_t kStepsInAll = 60'000'000;  // likewise, for all bounds
+  static constexpr std::int64_t kStepsInAll = 40'000'000;  // likewise, for all bounds
+  static constexpr std::size_t kAtOnce = 2;                // bounds, on threads of their own
   static constexpr double kNear = 1.01;                    // times a bound: not worth many steps
   static constexpr std::size_t kMaxSearched = 64;          // units of which the relaxation makes plans
 
@@ -171,6 +175,7 @@ class Search {
   /// First what the relaxation of the coarse units leads to; then groups of single layers and the fastest
   /// groups without a cap, of which few are near a bound that says something.
   void search() {
+    begin_fastest();
     const PipelineOptions options = for_model(schedule_.options, setting_.workload);
     for (const Unit unit : {coarse_, Unit::layer}) {
       if (units_.of(unit).size() > kMaxBounded) continue;
@@ -188,7 +193,7 @@ class Search {
     if (coarse_ != Unit::layer) try_relaxed(Unit::layer);
     try_runs_of_layers();
     try_buckets();
-    try_optimal();
+    try_fastest();
     max_looks_ = out_.looked_at + kMaxFineLooks;
     if (coarse_ != Unit::layer) {
       fill(Unit::layer);
@@ -237,6 +242,13 @@ class Search {
     std::int64_t steps = 0;  ///< of the relaxation with which it was worked out
   };
 
+  /// What the relaxation says of plans of some units within some memory.
+  struct Relaxed {
+    double us = 0;           ///< of its fastest plan, or of one that is known; 0 if that takes too many steps
+    std::int64_t steps = 0;  ///< that it took
+    std::vector<std::pair<Shape, GathersAhead>> plans = {};
+  };
+
   /// No plan of such units within this memory is faster than this, as far as so many steps of the relaxation
   /// tell. A plan is known that takes `known_us`.
   double bound_us(Unit unit, double known_us, std::int64_t memory, std::int64_t steps) {
@@ -248,26 +260,35 @@ class Search {
         if (const auto channel = bound->second.least_channel_time(memory))
           known.us = std::max(known.us, sim::to_us(*channel));
     }
-    if (bound != bounds_.end() && known.us * kNear < known_us && known.steps < steps) {
-      known.us = std::max(known.us, relaxed_us(unit, known_us, memory, steps));
-      known.steps = steps;
-    }
+    if (is_worth(unit, known_us, known, steps))
+      add_bound(known, relaxed(unit, known_us, memory, steps), steps);
     assert(known.us <= known_us * (1 + 1e-9));
     return std::min(known_us, known.us);  // equal times may be rounded differently
   }
 
-  /// The time of the fastest plan of the relaxation, or `known_us` if none is faster; 0 if that takes too
-  /// many steps. With many steps it looks at the plans, too.
-  double relaxed_us(Unit unit, double known_us, std::int64_t memory, std::int64_t steps) {
-    double out = known_us;
+  bool is_worth(Unit unit, double known_us, const Bound& known, std::int64_t steps) const {
+    return bounds_.contains(unit) && known.us * kNear < known_us && known.steps < steps;
+  }
+
+  static void add_bound(Bound& known, const Relaxed& relaxed, std::int64_t steps) {
+    known.us = std::max(known.us, relaxed.us);
+    known.steps = steps;
+  }
+
+  /// The fastest plans of the relaxation. They change nothing here, so that other threads may ask for others.
+  Relaxed relaxed(Unit unit, double known_us, std::int64_t memory, std::int64_t steps) const {
+    Relaxed out = {.us = known_us};
     for (const GathersAhead ahead : kGathersAhead) {
-      RelaxationLimits limits = {.below = sim::from_us(out), .steps = steps};
+      RelaxationLimits limits = {.below = sim::from_us(out.us), .steps = steps};
       const auto found = bounds_.at(unit).best(memory, ahead, limits);
-      if (steps > kFewSteps) steps_left_ -= steps - std::max<std::int64_t>(limits.steps, 0);
-      if (!found) return 0;
+      out.steps += steps - std::max<std::int64_t>(limits.steps, 0);
+      if (!found) {
+        out.us = 0;
+        return out;
+      }
       if (!*found) continue;
-      out = std::min(out, sim::to_us((*found)->time));
-      if (steps > kFewSteps) look_at({unit, (*found)->units, 1, 1, (*found)->kept}, ahead);
+      out.us = std::min(out.us, sim::to_us((*found)->time));
+      out.plans.emplace_back(Shape{unit, (*found)->units, 1, 1, (*found)->kept}, ahead);
     }
     return out;
   }
@@ -284,9 +305,30 @@ class Search {
         return plan.iteration_us / bound_us(each.first.unit, plan.iteration_us, plan.peak_bytes, 0);
       };
       std::ranges::stable_sort(plans, [&](const auto& a, const auto& b) { return above(a) > above(b); });
-      for (const auto& [shape, plan] : plans)
-        bound_us(shape.unit, plan.iteration_us, plan.peak_bytes, std::min(kMostSteps, steps_left_));
+      for (std::size_t i = 0; i < plans.size(); i += kAtOnce)
+        settle(std::span(plans).subspan(i, std::min(kAtOnce, plans.size() - i)));
       if (out_.looked_at == before) return;
+    }
+  }
+
+  /// Likewise of these plans, each on a thread of its own.
+  void settle(std::span<const std::pair<Shape, ShardedPlan>> plans) {
+    const std::int64_t steps = std::min(kMostSteps, steps_left_);
+    std::vector<std::future<Relaxed>> found(plans.size());
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      const ShardedPlan& plan = plans[i].second;
+      const Unit unit = plans[i].first.unit;
+      if (is_worth(unit, plan.iteration_us, known_bounds_.at({unit, plan.peak_bytes}), steps))
+        found[i] = std::async(
+            i + 1 < plans.size() ? std::launch::async : std::launch::deferred,
+            [this, unit, &plan, steps] { return relaxed(unit, plan.iteration_us, plan.peak_bytes, steps); });
+    }
+    for (std::size_t i = plans.size(); i-- > 0;) {
+      if (!found[i].valid()) continue;
+      const Relaxed told = found[i].get();
+      add_bound(known_bounds_.at({plans[i].first.unit, plans[i].second.peak_bytes}), told, steps);
+      steps_left_ -= told.steps;
+      for (const auto& [shape, ahead] : told.plans) look_at(shape, ahead);
     }
   }
 
@@ -315,12 +357,17 @@ class Search {
     sim::Time known = sim::Time::max();  // of the fastest plan within the cap
     for (const auto& [shape, plan] : front_)
       if (plan.peak_bytes <= cap) known = sim::from_us(plan.iteration_us);
-    RelaxationLimits limits = {.below = known, .steps = steps};
-    const auto found = relaxation.bound.best(cap, ahead, limits);
-    if (!found || !*found) return {};
-    Shape shape = {.unit = unit, .units = {}, .kept = (*found)->kept};
+    const auto [at, is_new] =
+        relaxed_.try_emplace({unit, cap, ahead.in_forward, ahead.in_backward, known, steps});
+    std::optional<RelaxedPlan>& plan = at->second;
+    if (is_new) {
+      RelaxationLimits limits = {.below = known, .steps = steps};
+      plan = relaxation.bound.best(cap, ahead, limits).value_or(std::nullopt);
+    }
+    if (!plan) return {};
+    Shape shape = {.unit = unit, .units = {}, .kept = plan->kept};
     std::size_t run = 0;
-    for (const std::uint32_t runs : (*found)->units) {
+    for (const std::uint32_t runs : plan->units) {
       shape.units.push_back(0);
       for (std::uint32_t i = 0; i < runs; ++i) shape.units.back() += relaxation.sizes[run++];
     }
@@ -373,26 +420,45 @@ class Search {
     }
   }
 
-  /// The fastest groups if nothing but time counts: under the schedule's own options, without resharding, and
-  /// gathered two ahead. Each of these groupings is simulated under all three.
-  void try_optimal() {
+  /// Options under which the fastest groups are looked for: the schedule's own, without resharding, and
+  /// gathered two ahead.
+  std::vector<PipelineOptions> options_for_fastest() const {
+    std::vector<PipelineOptions> out(3, schedule_.options);
+    out[1].reshard_after_forward = false;
+    out[1].kept_groups.reset();
+    out[2].reshard_after_forward = true;
+    out[2].kept_groups.reset();
+    out[2].prefetch = out[2].backward_prefetch = 2;
+    return out;
+  }
+
+  /// The fastest groups if nothing but time counts; of many tensors nearly, as far as a bound tells.
+  Groups fastest(const PipelineOptions& options) const {
+    constexpr std::size_t kFew = 200;
+    constexpr std::size_t kMaxFront = 8;  // more take ten times as long, and seldom lead to other fronts
+    Schedule own = schedule_;
+    own.options = options;
+    own.fusion = {.kind = "optimal", .fuse = OptimalFusion()};
+    if (units_.tensors.size() <= kFew) return choose(setting_, own).groups;
+    const FusionRequest request = request_of(setting_, own);
+    return sharded_bound(request, kMaxFront)->optimal(rules_of(request, {})).groups;
+  }
+
+  /// Begins to look for the fastest groups on other threads, as that needs nothing that the search finds.
+  void begin_fastest() {
     if (units_.tensors.size() > kMaxOptimal) return;
-    std::vector<PipelineOptions> options(3, schedule_.options);
-    options[1].reshard_after_forward = false;
-    options[1].kept_groups.reset();
-    options[2].reshard_after_forward = true;
-    options[2].kept_groups.reset();
-    options[2].prefetch = options[2].backward_prefetch = 2;
-    for (const PipelineOptions& own : options) {
-      Schedule fastest = schedule_;
-      fastest.options = own;
-      fastest.fusion = {.kind = "optimal", .fuse = OptimalFusion()};
-      const Choice choice = choose(setting_, fastest);
-      Shape shape = {.unit = Unit::layer, .units = units_in(choice.groups, units_.layers)};
-      if (shape.units.empty())
-        shape = {.unit = Unit::tensor, .units = units_in(choice.groups, units_.tensors)};
+    for (const PipelineOptions& options : options_for_fastest())
+      fastest_.push_back(std::async(std::launch::async, [this, options] { return fastest(options); }));
+  }
+
+  /// Each of the fastest groupings is simulated under all of their options.
+  void try_fastest() {
+    for (std::future<Groups>& each : fastest_) {
+      const Groups groups = each.get();
+      Shape shape = {.unit = Unit::layer, .units = units_in(groups, units_.layers)};
+      if (shape.units.empty()) shape = {.unit = Unit::tensor, .units = units_in(groups, units_.tensors)};
       if (shape.units.empty()) continue;
-      for (const PipelineOptions& each : options) look_under(shape, each);
+      for (const PipelineOptions& options : options_for_fastest()) look_under(shape, options);
     }
   }
 
@@ -623,9 +689,13 @@ class Search {
   };
   std::map<Unit, MemoryBound> bounds_;      // of coarse units and of layers
   std::map<Unit, Relaxation> relaxations_;  // likewise, of runs of these if they are many
+  /// Plans of the relaxations, by what they were asked for.
+  std::map<std::tuple<Unit, std::int64_t, bool, bool, sim::Time, std::int64_t>, std::optional<RelaxedPlan>>
+      relaxed_;
   double of_all_us_ = 0;
   std::map<std::pair<Unit, std::int64_t>, Bound> known_bounds_;  // by units and memory
   std::int64_t steps_left_ = kStepsInAll;
+  std::vector<std::future<Groups>> fastest_;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <cstddef>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -35,8 +37,10 @@ std::unique_ptr<IterationModel> one_gather_ahead_model(const IterationSpec& spec
 /// of sharded_model.cpp is reached, as it is by whole layers, unless more groups are gathered ahead than one.
 std::unique_ptr<IterationModel> sharded_model(const IterationSpec& spec);
 
-/// The bound of sharded_model(): its value of any groups is at most what their simulation takes.
-std::unique_ptr<IterationModel> sharded_bound(const IterationSpec& spec);
+/// The bound of sharded_model(): its value of any groups is at most what their simulation takes. With a short
+/// front the search for the best groups is fast, but they may be a little worse.
+std::unique_ptr<IterationModel> sharded_bound(
+    const IterationSpec& spec, std::size_t max_front = std::numeric_limits<std::size_t>::max());
 
 /// A channel that goes by layer: simulated.
 std::unique_ptr<IterationModel> by_layer_model(const IterationSpec& spec);

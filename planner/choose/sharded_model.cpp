@@ -373,7 +373,10 @@ class ShardedProblem {
 /// A lower bound of any grouping, and the value of those that ShardedProblem describes.
 class Bound final : public IterationModel {
  public:
-  explicit Bound(const IterationSpec& spec) : spec_(spec), problem_(spec) { problem_.prepare_bounds(); }
+  Bound(const IterationSpec& spec, std::size_t max_front)
+      : spec_(spec), problem_(spec), max_front_(max_front) {
+    problem_.prepare_bounds();
+  }
 
   Time value(const Groups& groups) const override {
     auto state = problem_.start();
@@ -401,7 +404,8 @@ class Bound final : public IterationModel {
   std::size_t max_front() const {
     constexpr std::size_t kWork = 33'000'000;
     const std::size_t count = problem_.count();
-    return std::max(kFew, std::min(max_kept(problem_.count(), problem_.transfers()), kWork / count / count));
+    return std::min(max_front_, std::max(kFew, std::min(max_kept(problem_.count(), problem_.transfers()),
+                                                        kWork / count / count)));
   }
 
   /// There are even more ways to the simplest of the best. Where too many are dropped, simpler neighbours are
@@ -428,6 +432,7 @@ class Bound final : public IterationModel {
 
   const IterationSpec& spec_;
   ShardedProblem problem_;
+  std::size_t max_front_;
 };
 
 /// Whole layers in `count` groups of about equal bytes.
@@ -480,8 +485,8 @@ std::vector<Groups> starts(const Workload& workload) {
 
 }  // namespace
 
-std::unique_ptr<IterationModel> sharded_bound(const IterationSpec& spec) {
-  return std::make_unique<Bound>(spec);
+std::unique_ptr<IterationModel> sharded_bound(const IterationSpec& spec, std::size_t max_front) {
+  return std::make_unique<Bound>(spec, max_front);
 }
 
 std::unique_ptr<IterationModel> sharded_model(const IterationSpec& spec) {
