@@ -265,7 +265,8 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
     }
     if (out.parts.empty()) throw core::Unsupported("data groups of at least 2 workers", "1");
     if (emitting) out.emission = std::move(*emitting).finish();
-    if (options.explain) out.explanation = explain_stages(scenario, schedule, run, options.progress, options.combine);
+    if (options.explain)
+      out.explanation = explain_stages(scenario, schedule, run, options.progress, options.combine);
     for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "mg-wfbp"})
       out.whole.compared_with.push_back(
           {.schedule = std::string(other),

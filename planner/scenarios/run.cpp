@@ -506,7 +506,8 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& giv
                    .explanation = {}};
     if (!options.emit.empty())
       out.emission = emit(options.emit, scenario, setting, schedule, out.plan, run.groups);
-    if (options.explain) out.explanation = planner::explain(setting, schedule, run, options.progress, options.combine);
+    if (options.explain)
+      out.explanation = planner::explain(setting, schedule, run, options.progress, options.combine);
     return out;
   });
 }
