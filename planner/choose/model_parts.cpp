@@ -177,7 +177,7 @@ std::size_t max_kept(std::uint32_t gradients, std::uint32_t transfers) {
   // The limit of work, which grows with the square of both and with the transfers. It suffices for existing
   // models; beyond it, the plan reports a bound on the loss.
   constexpr double kWork = 1e10;
-  constexpr double kMin = 8;
+  constexpr double kMin = 128;  // enough for 10,000 compressed tensors
   return static_cast<std::size_t>(std::max(kMin, std::sqrt(kWork / transfers) / gradients));
 }
 

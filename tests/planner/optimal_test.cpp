@@ -3,6 +3,7 @@
 #include "planner/choose/iteration.hpp"
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -247,6 +248,22 @@ Time end_of(const Groups& groups, const Workload& workload, const CollectiveCost
     channel = std::max(channel, workload.gradients[group.end - 1].ready) +
               cost.time(workload.bytes_before[group.end] - workload.bytes_before[group.begin]);
   return channel;
+}
+
+TEST_CASE("optimal: a plan of ten thousand compressed gradients is exact") {
+  std::mt19937 random(7);
+  std::vector<support::LayerSpec> layers(10'000);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    layers[i].elements = {
+        static_cast<std::int64_t>(i % 3 == 0 ? 1000 + random() % 1'000'000 : 64 + random() % 2000)};
+    layers[i].backward_us = 1 + 0.04 * static_cast<double>(random() % 1000);
+    layers[i].forward_us = layers[i].backward_us / 2;
+  }
+  const Scene scene(support::profile_of(layers), support::link_of(45.25, 0.00099), 64);
+  const Schedule schedule = schedule_of(R"({"fusion": "optimal", "compression": "dgc"})");
+  const OptimalGroups found = request_of(scene.setting, schedule).model().optimal({});
+  CHECK(found.groups.size() == 5);
+  CHECK(found.optimality_gap == sim::Time::zero());
 }
 
 TEST_CASE("optimal: a thousand gradients are planned, and no group of them is worth merging or cutting") {
