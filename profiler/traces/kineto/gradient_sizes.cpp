@@ -137,7 +137,10 @@ bool is_gradients(const Trace& trace, const Calls& calls, std::size_t kernel, co
 }
 
 bool is_of_earlier_batch(const Calls& calls, const Work& work) {
-  return work.launched_ns < calls.steps[static_cast<std::size_t>(work.step)].kept_from_ns;
+  const Spans& left_out = calls.steps[static_cast<std::size_t>(work.step)].left_out_ns;
+  return std::any_of(left_out.begin(), left_out.end(), [&](const Span& span) {
+    return work.launched_ns >= span.first && work.launched_ns < span.second;
+  });
 }
 
 bool lacks_bucket_sizes(const Trace& trace, const Calls& calls) {

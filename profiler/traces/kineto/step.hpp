@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "profiler/traces/kineto/device_time.hpp"
+
 namespace kineto {
 
 struct Step {
@@ -19,6 +21,7 @@ struct Step {
   bool has_collectives = false;            ///< of gradients
   std::size_t left_out = 0;                ///< calls of earlier micro-batches, see keep_last_micro_batches()
   std::int64_t kept_from_ns = INT64_MIN;   ///< the last micro-batch begins, likewise
+  Spans left_out_ns = {};                  ///< when these were launched
   bool may_be_partial = false;             ///< nothing says that the trace holds its begin
   std::int64_t first_lost_ns = INT64_MAX;  ///< the first launch whose kernel has no time in the trace
 };
