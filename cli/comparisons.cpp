@@ -112,7 +112,7 @@ kineto::Imported imported_with_waiting(const ranks::Report& report, const ranks:
                      .exposed_us = out.exposed_us,
                      .buckets = out.buckets,
                      .collectives_block = out.computes_on_host,
-                     .gathers_after_update = out.gathers_after_update,
+                     .gathers = out.gathers,
                      .waiting_us = kineto::exposed_waiting_us(out, *waiting_us)});
   return out;
 }
@@ -217,11 +217,10 @@ compared::Iteration predicted_from_trace(const ranks::Report& report, const Comp
   const kineto::Imported imported = imported_with_waiting(report, trace, options);
   const core::Network network = curves_of(report, trace, options, warnings)
                                     .value_or(core::Network{.name = "none", .link = core::Link{}});
-  const scenarios::Scenario scenario =
-      scenarios::repeated(imported.profile, network,
-                          {.buckets = imported.buckets,
-                           .collectives_block = imported.computes_on_host,
-                           .gathers_after_update = imported.gathers_after_update});
+  const scenarios::Scenario scenario = scenarios::repeated(imported.profile, network,
+                                                           {.buckets = imported.buckets,
+                                                            .collectives_block = imported.computes_on_host,
+                                                            .gathers = imported.gathers});
   const planner::Schedule& schedule = scenario.schedules.front();
   const std::int64_t workers = scenario.workers.front();
   compared::Iteration out = compared::predicted(scenario, schedule, workers, imported.exchange_us);

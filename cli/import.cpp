@@ -80,8 +80,10 @@ struct Prediction {
   std::string_view schedule = {};
 };
 
-std::string_view words(std::string_view schedule) {
-  return schedule == "zero" ? "zero, all gathered after the update," : schedule;
+std::string words(const scenarios::Replay& run) {
+  if (run.schedule != "zero") return std::string(run.schedule);
+  return fmt::format("zero{}, {},", run.all_reduces ? ", gradients all-reduced" : "",
+                     run.gathers_beside ? "gathered under forward" : "all gathered after the update");
 }
 
 /// Predicts the iteration that was measured, and adds a warning if the difference is large. What is missing
@@ -97,7 +99,7 @@ Prediction add_waiting(kineto::Imported& imported, std::optional<double> waiting
                                                    .exposed_us = imported.exposed_us,
                                                    .buckets = imported.buckets,
                                                    .collectives_block = imported.computes_on_host,
-                                                   .gathers_after_update = imported.gathers_after_update,
+                                                   .gathers = imported.gathers,
                                                    .waiting_us = waiting_us});
   const auto percent = [&](double us) {
     return fmt::format("{:+.1f} %", 100 * (us / imported.iteration_us - 1));
@@ -119,9 +121,9 @@ Prediction add_waiting(kineto::Imported& imported, std::optional<double> waiting
                                            : fmt::format("; {}, without which it is {} ms ({})", added,
                                                          ms(run.predicted_us), percent(run.predicted_us));
   return {.text = fmt::format("  predicted with {} on {} worker{}: {} ms, measured {} ms ({}){}{}\n{}",
-                              words(run.schedule), run.workers, run.workers == 1 ? "" : "s",
-                              ms(run.iteration_us), ms(imported.iteration_us), percent(run.iteration_us),
-                              buckets, before, parts_table(imported, run, waiting_us)),
+                              words(run), run.workers, run.workers == 1 ? "" : "s", ms(run.iteration_us),
+                              ms(imported.iteration_us), percent(run.iteration_us), buckets, before,
+                              parts_table(imported, run, waiting_us)),
           .plan = run.plan,
           .schedule = run.schedule};
 }

@@ -25,16 +25,43 @@ constexpr std::string_view kZero = "zero";
 
 /// The schedule that the collectives suggest, on the number of workers that took part.
 Replay suggested(const core::Network& network, const MeasuredIteration& measured) {
+  using core::Gathers;
+  const Gathers gathers = measured.gathers;
+  const bool updates_shares = gathers == Gathers::after_update || gathers == Gathers::beside_forward;
+  const auto zero = [&](std::int64_t workers, bool all_reduces) {
+    return Replay{.schedule = kZero,
+                  .all_reduces = all_reduces,
+                  .gathers_beside = gathers == Gathers::beside_forward,
+                  .workers = workers};
+  };
+  const std::int64_t gathering = workers_of(network, core::CollectiveKind::all_gather);
   const std::int64_t scattering = workers_of(network, core::CollectiveKind::reduce_scatter);
-  if (scattering > 1 && workers_of(network, core::CollectiveKind::all_gather) == scattering)
-    return {.schedule = measured.gathers_after_update ? kZero : "fsdp", .workers = scattering};
+  if (scattering > 1 && gathering == scattering)
+    return updates_shares ? zero(scattering, false) : Replay{.schedule = "fsdp", .workers = scattering};
   const std::int64_t reducing = workers_of(network, core::CollectiveKind::all_reduce);
+  if (reducing > 1 && gathering == reducing && updates_shares) return zero(reducing, true);
   if (reducing > 1) return {.schedule = "ddp", .workers = reducing};
   return {.schedule = "wfbp"};
 }
 
-/// What a schedule and a plan say of ZeRO-1/2 that gathers all parameters after the update.
-planner::PipelineOptions zero_options() { return {.overlap_gather = false}; }
+/// What a plan says of ZeRO-1/2.
+planner::PipelineOptions zero_options(const Replay& replay) {
+  return {.overlap_gather = replay.gathers_beside, .all_reduces = replay.all_reduces};
+}
+
+/// The same in a scenario.
+std::string zero_keys(const Replay& replay) {
+  return fmt::format(R"("overlap_gather": {}, "all_reduce_gradients": {})", replay.gathers_beside,
+                     replay.all_reduces);
+}
+
+/// FSDP by layers, as far as the trace shows what is kept and what waits.
+std::string fsdp_text(const MeasuredIteration& measured) {
+  return fmt::format(
+      R"({{"name": "fsdp"{}{}}})",
+      measured.collectives_block ? R"(, "prefetch": 0, "scatters_in_flight": 0)" : "",
+      measured.gathers == core::Gathers::for_forward ? R"(, "reshard_after_forward": false)" : "");
+}
 
 /// The cut after the gradient with which the sum comes closest to that of the buckets so far, for each
 /// bucket.
@@ -44,7 +71,7 @@ planner::PlanFile plan_of(const core::Profile& profile, const Replay& replay,
   plan.model = profile.model;
   plan.workers = replay.workers;
   plan.pipeline = replay.schedule == kZero ? kZero : "wfbp";
-  if (replay.schedule == kZero) plan.options = zero_options();
+  if (replay.schedule == kZero) plan.options = zero_options(replay);
   plan.optimality = planner::Optimality::given;
   const planner::Workload workload = planner::make_workload(profile);
   const std::int64_t each = core::bytes_per_element(profile.dtype);
@@ -76,16 +103,15 @@ bool are_gradients(const core::Profile& profile, const std::vector<std::int64_t>
 }
 
 std::string schedule_of(const core::Profile& profile, Replay& replay, const MeasuredIteration& measured) {
-  if (replay.schedule == "fsdp" && measured.collectives_block)
-    return R"({"name": "fsdp", "prefetch": 0, "scatters_in_flight": 0})";
+  if (replay.schedule == "fsdp") return fsdp_text(measured);
   const bool is_zero = replay.schedule == kZero;
   if ((replay.schedule != "ddp" && !is_zero) || !are_gradients(profile, measured.buckets))
-    return is_zero ? R"({"name": "zero1", "all_reduce_gradients": false})"
+    return is_zero ? fmt::format(R"({{"name": "zero1", {}}})", zero_keys(replay))
                    : fmt::format("\"{}\"", replay.schedule);
   replay.plan = planner::plan_text(plan_of(profile, replay, measured.buckets));
   replay.buckets = measured.buckets.size();
   return fmt::format(R"({{"pipeline": {}, "fusion": {{"kind": "plan", "file": {}}}}})",
-                     is_zero ? R"("zero", "overlap_gather": false)" : R"("wfbp")", replay.plan);
+                     is_zero ? R"("zero", )" + zero_keys(replay) : R"("wfbp")", replay.plan);
 }
 
 Scenario with_schedule(const core::Profile& profile, const core::Network& network,

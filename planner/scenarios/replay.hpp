@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/gathers.hpp"
 #include "core/network.hpp"
 #include "core/profile.hpp"
 #include "planner/scenarios/scenario.hpp"
@@ -22,14 +23,15 @@ struct MeasuredIteration {
   std::vector<std::int64_t> buckets = {};  ///< elements of what sums gradients, in their order
   /// FSDP's collectives stop the worker that issues them, as over Gloo, instead of running beside compute.
   bool collectives_block = false;
-  /// Parameters are gathered between the update and the next forward pass, and not under the passes.
-  bool gathers_after_update = false;
+  core::Gathers gathers = core::Gathers::never;
   /// Waiting for slower workers, where the traces of several say it. It becomes waiting_us of the profile.
   std::optional<double> waiting_us = std::nullopt;
 };
 
 struct Replay {
   std::string_view schedule;
+  bool all_reduces = false;     ///< zero: whole gradients are summed
+  bool gathers_beside = false;  ///< zero: parameters, under the next forward pass
   std::int64_t workers = 1;
   std::size_t buckets = 0;  ///< of the trace, if they were used instead of the schedule's rule
   std::string plan = {};    ///< of these buckets, a fusewise.plan; empty without them

@@ -6,7 +6,9 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "core/limits.hpp"
 #include "profiler/traces/kineto/collective_size.hpp"
@@ -15,6 +17,7 @@ namespace kineto {
 namespace {
 
 using core::CollectiveKind;
+using core::Gathers;
 
 constexpr double kNsPerUs = 1000;
 
@@ -90,26 +93,86 @@ Spans passes_of(const Calls& calls) {
   return out;
 }
 
-/// FSDP gathers most parameters while passes run; what others gather there, a loss for example, is small.
-bool gathers_after_update(const Trace& trace, const Calls& calls) {
-  constexpr double kHardlyAny = 0.1;
-  const Spans passes = passes_of(calls);
-  double all = 0;
-  double in_passes = 0;
+/// When the first kernel of each step's forward passes runs; never where there is none.
+std::vector<std::int64_t> forward_starts(const Trace& trace, const Calls& calls) {
+  std::vector<std::int64_t> out(calls.steps.size(), INT64_MAX);
   for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
     const Work& work = calls.work[i];
-    if (work.role != Role::communication || work.step < 0 ||
-        kind_of(trace, trace.kernels[i]) != CollectiveKind::all_gather)
-      continue;
-    const auto& [first, last] = passes[static_cast<std::size_t>(work.step)];
-    const bool is_in_passes = work.launched_ns > first && work.launched_ns < last;
-    if (is_in_passes && work.is_exchange) continue;  // of a layer
-    const auto bytes = static_cast<double>(bytes_of(trace, trace.kernels[i]));
-    all += bytes;
-    if (is_in_passes) in_passes += bytes;
+    if (work.step < 0 || work.role != Role::forward) continue;
+    std::int64_t& start_ns = out[static_cast<std::size_t>(work.step)];
+    start_ns = std::min(start_ns, trace.kernels[i].start_ns);
   }
-  return all > 0 && in_passes < kHardlyAny * all;
+  return out;
 }
+
+/// Launches of kernels of layers, in order, and whether they are of backward.
+std::vector<std::pair<std::int64_t, bool>> launches_of_layers(const Calls& calls) {
+  std::vector<std::pair<std::int64_t, bool>> out;
+  for (const Work& work : calls.work)
+    if (work.step >= 0 && (work.role == Role::forward || work.role == Role::backward))
+      out.emplace_back(work.launched_ns, work.role == Role::backward);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+/// FSDP says in annotations what it does for which module.
+bool wraps_modules(const Trace& trace) {
+  return std::any_of(trace.ranges.begin(), trace.ranges.end(), [&](const Range& range) {
+    const std::string_view name = trace.texts[range.name];
+    return name.starts_with("FSDP::") || name.starts_with("FullyShardedDataParallel.");
+  });
+}
+
+/// Bytes of gathered parameters by the pass in which they are gathered, and the time of the other gathers.
+class GatheredBytes {
+ public:
+  GatheredBytes(const Trace& trace, const Calls& calls)
+      : passes_(passes_of(calls)),
+        starts_(forward_starts(trace, calls)),
+        launches_(launches_of_layers(calls)) {
+    for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
+      const Work& work = calls.work[i];
+      const Kernel& kernel = trace.kernels[i];
+      if (work.role == Role::communication && work.step >= 0 && !work.is_exchange &&
+          kind_of(trace, kernel) == CollectiveKind::all_gather)
+        add(work, kernel, static_cast<double>(bytes_of(trace, kernel)));
+    }
+  }
+
+  /// What is gathered rarely, a loss for example, is small.
+  Gathers when(bool by_modules) const {
+    constexpr double kHardlyAny = 0.1;
+    if (all_ <= 0) return Gathers::never;
+    if (backward_ >= kHardlyAny * all_) return Gathers::for_forward_and_backward;
+    if (forward_ >= kHardlyAny * all_) return by_modules ? Gathers::for_forward : Gathers::beside_forward;
+    return 2 * beside_ns_ > outside_ns_ ? Gathers::beside_forward : Gathers::after_update;
+  }
+
+ private:
+  void add(const Work& work, const Kernel& kernel, double bytes) {
+    all_ += bytes;
+    const auto& [first, last] = passes_[static_cast<std::size_t>(work.step)];
+    if (work.launched_ns > first && work.launched_ns < last) {
+      const auto next =
+          std::lower_bound(launches_.begin(), launches_.end(), std::pair(work.launched_ns, false));
+      (next != launches_.begin() && (next - 1)->second ? backward_ : forward_) += bytes;
+      return;
+    }
+    outside_ns_ += kernel.end_ns - kernel.start_ns;
+    const std::size_t next = static_cast<std::size_t>(work.step) + (work.launched_ns > first ? 1 : 0);
+    if (next >= starts_.size()) return;
+    beside_ns_ += std::max<std::int64_t>(0, kernel.end_ns - std::max(starts_[next], kernel.start_ns));
+  }
+
+  Spans passes_;
+  std::vector<std::int64_t> starts_;
+  std::vector<std::pair<std::int64_t, bool>> launches_;
+  double all_ = 0;
+  double forward_ = 0;
+  double backward_ = 0;
+  std::int64_t outside_ns_ = 0;
+  std::int64_t beside_ns_ = 0;  ///< of that, when the next forward pass has begun
+};
 
 }  // namespace
 
@@ -135,7 +198,7 @@ Communication find_communication(const Trace& trace, const Calls& calls) {
   for (const Spans& of_step : nccl)
     out.busy_us.push_back(static_cast<double>(length_ns(united(of_step))) / kNsPerUs);
   sizes.write(trace, calls, out);
-  out.gathers_after_update = gathers_after_update(trace, calls);
+  out.gathers = GatheredBytes(trace, calls).when(wraps_modules(trace));
   return out;
 }
 

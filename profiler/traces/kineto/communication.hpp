@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/gathers.hpp"
 #include "profiler/traces/import.hpp"
 #include "profiler/traces/kineto/calls.hpp"
 
@@ -20,8 +21,7 @@ struct Communication {
   std::int64_t without_size = 0;   ///< those of the others whose size or group the trace does not state
   std::int64_t without_group = 0;  ///< those of them of which only the number of ranks is missing
   std::vector<double> busy_us;     ///< of each step: any NCCL kernel ran
-  /// Parameters are gathered, and hardly any of them while passes run: ZeRO-1/2 instead of FSDP.
-  bool gathers_after_update = false;
+  core::Gathers gathers = core::Gathers::never;
 };
 
 Communication find_communication(const Trace& trace, const Calls& calls);

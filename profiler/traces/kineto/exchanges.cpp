@@ -17,6 +17,7 @@ struct GroupUse {
   bool sums_from_hooks = false;  ///< of gradients
   double hooked_bytes = 0;       ///< of these sums
   double gradient_bytes = 0;
+  double gathered_bytes = 0;  ///< outside of passes
   double bytes = 0;
   auto order() const { return std::tuple(hooked_bytes, gradient_bytes, bytes); }
 };
@@ -49,6 +50,7 @@ class Uses {
     nodes_sum_ = !has_hooks_ && !sums_elsewhere();
     for (std::size_t i = 0; i < all_.size(); ++i)
       scatters_ = scatters_ || (kinds_[i] == CollectiveKind::reduce_scatter && !is_exchanged_sum(i));
+    sum_bytes();
     for (std::size_t i = 0; i < all_.size(); ++i) out_.is_exchange.push_back(is_exchange(i));
     choose_group();
     return std::move(out_);
@@ -98,12 +100,27 @@ class Uses {
     return all_[i].from != LaunchedFrom::elsewhere || !sums_gradients(use(i));
   }
 
-  /// Parameters are gathered where gradients are scattered. Also where whole gradients are summed each worker
-  /// may update a share of the parameters, which counts as its own work; what hooks of gradients gather is
-  /// encoded gradients.
+  /// A group whose members compute a layer together.
+  static bool serves_layers(const GroupUse& use) { return use.sums_in_forward && !use.sums_from_hooks; }
+
+  /// Parameters are gathered where gradients are scattered, and outside of passes also where whole gradients
+  /// are summed: each worker updates a share of the parameters. What is gathered there otherwise, a loss for
+  /// example, is small. What hooks of gradients gather is encoded gradients.
   bool is_exchanged_gather(std::size_t i) const {
-    if (!scatters_) return all_[i].from != LaunchedFrom::accumulation;
-    return (use(i).sums_in_forward && !use(i).sums_from_hooks);
+    constexpr double kHardlyAny = 0.02;  // of the gradients, also if many micro-batches sum theirs
+    if (scatters_) return serves_layers(use(i));
+    if (all_[i].from == LaunchedFrom::accumulation) return false;
+    return all_[i].from != LaunchedFrom::elsewhere || serves_layers(use(i)) || summed_bytes_ <= 0 ||
+           use(i).gathered_bytes < kHardlyAny * summed_bytes_;
+  }
+
+  void sum_bytes() {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const auto bytes = static_cast<double>(bytes_of(trace_, trace_.kernels[all_[i].kernel]));
+      if (sums(kinds_[i]) && !is_exchanged_sum(i)) summed_bytes_ += bytes;
+      if (kinds_[i] == CollectiveKind::all_gather && all_[i].from == LaunchedFrom::elsewhere)
+        use(i).gathered_bytes += bytes;
+    }
   }
 
   bool is_exchange(std::size_t i) const {
@@ -135,6 +152,7 @@ class Uses {
   bool has_hooks_ = false;
   bool nodes_sum_ = false;
   bool scatters_ = false;
+  double summed_bytes_ = 0;  ///< of gradients
   CollectiveUses out_;
 };
 

@@ -47,16 +47,19 @@ std::string stem(const std::string& path) {
   return name.empty() ? "trace" : name.string();
 }
 
-/// Returns the first dimension of the first layer's input; 0 if the trace does not hold it.
+/// Returns the first dimension of the first layer's input; 0 if the trace does not hold it. What prepares the
+/// first layer, such as FSDP's copies of gathered parameters, has no backward pass.
 std::int64_t batch_size(const Trace& trace, const Calls& calls, const traces::ImportOptions& options) {
   if (options.batch_size > 0) return options.batch_size;
+  bool is_first = true;
   for (const Call& call : calls.calls) {
-    if (!call.has_kernel) continue;
+    if (!call.has_kernel || (!is_first && !call.has_backward)) continue;
     const auto shapes = shapes_of(trace.texts[call.shapes]);
     const std::size_t input = trace.texts[call.operation] == "aten::embedding" ? 1 : 0;
     if (shapes.size() > input && shapes[input].size() > 1 && shapes[input].front() > 0)
       return shapes[input].front();
-    break;
+    if (call.has_backward) break;
+    is_first = false;
   }
   return 0;
 }
@@ -425,6 +428,19 @@ std::string ambiguous_text(const Calls& calls, const std::vector<Iteration>& ite
   return "";
 }
 
+/// Empty if the median of all steps is known well: its standard error is that of normal noise.
+std::string uncertain_text(const UsedSteps& used) {
+  constexpr double kMatters = 0.05;
+  const auto count = static_cast<double>(used.lengths_us.size());
+  const double error_us = 0.93 * spread(used.lengths_us) / std::sqrt(std::max(1.0, count));
+  if (used.lengths_us.size() < 2 || error_us <= kMatters * used.median_us()) return "";
+  const auto [least, most] = std::minmax_element(used.lengths_us.begin(), used.lengths_us.end());
+  return fmt::format(
+      "steps take {:.3f} to {:.3f} ms, so that their median, {:.3f} ms, is uncertain by {:.0f} %: trace more "
+      "of them",
+      *least / 1e3, *most / 1e3, used.median_us() / 1e3, 100 * error_us / used.median_us());
+}
+
 /// Empty if the steps that are used stand for the others.
 std::string difference_text(const UsedSteps& used) {
   if (!used.differs()) return "";
@@ -533,6 +549,199 @@ std::string origin_of(const Trace& trace, const Calls& calls, const UsedSteps& u
   return out;
 }
 
+/// A trace, and what was found in it.
+struct Recording {
+  Trace trace;
+  Calls calls;
+  core::Dtype dtype = core::Dtype::float32;
+  std::int64_t micro_batches = 1;
+  std::int64_t samples = 0;  ///< of an iteration; 0: not known
+  Assumptions assumed;
+  std::vector<Iteration> all;  ///< of each step
+  UsedSteps used;
+  Layers found;
+  Measured iterations;
+  Communication communication;
+  bool on_host() const { return computes_on_host(trace); }
+};
+
+Recording recording(const std::string& path, const traces::ImportOptions& options, std::string_view step) {
+  Recording out;
+  Trace& trace = out.trace = trace_with_kernels(path, options);
+  Calls& calls = out.calls = find_calls(trace, step);
+  check_whole_step(trace, calls);
+  out.dtype = options.dtype.value_or(gradient_dtype(trace, calls));
+  out.micro_batches = keep_last_micro_batches(calls);
+  out.assumed.gradients = add_assumed_gradients(trace, calls);
+  if (out.assumed.gradients && !options.parameters.empty())
+    refuse(trace, "AccumulateGrad operators, to give the parameters of --model their places in backward",
+           "none");
+  out.assumed.sizes = find_gradient_sizes(trace, calls, options.parameters);
+  out.assumed.buckets = add_bucket_sizes(trace, calls);
+  const std::vector<HostIteration> host = add_host_times(trace, calls);
+  out.all = find_iterations(trace, calls, host);
+  out.used = choose_steps(calls, lengths_of(out.all));
+  out.found = find_layers(trace, calls, out.used.steps);
+  out.communication = find_communication(trace, calls);
+  return out;
+}
+
+void check_has_time(const Recording& recording) {
+  const bool has_time =
+      std::any_of(recording.found.layers.begin(), recording.found.layers.end(),
+                  [](const auto& layer) { return layer.forward_us > 0 || layer.backward_us > 0; });
+  if (!has_time)
+    refuse(recording.trace, "operators with GPU time",
+           recording.trace.has_graphs
+               ? "none, as whole steps run as CUDA graphs; record the trace without them"
+               : "none; record operators and launches too: torch.profiler.ProfilerActivity.CPU");
+}
+
+/// Assumes what the trace does not hold, or refuses it.
+void complete(Recording& recording, const traces::ImportOptions& options) {
+  const Trace& trace = recording.trace;
+  Layers& found = recording.found;
+  Assumptions& assumed = recording.assumed;
+  const bool has_tensors = std::any_of(found.layers.begin(), found.layers.end(),
+                                       [](const auto& layer) { return !layer.tensors.empty(); });
+  if (!has_tensors) {
+    assumed.tensors = add_copied_tensors(trace, recording.calls, recording.dtype, found.layers);
+    if (!assumed.tensors && found.has_backward)
+      refuse(trace, "AccumulateGrad operators in the backward pass, which say when each gradient is ready",
+             "none, as in a backward pass that compiled autograd runs");
+    if (!assumed.tensors)
+      refuse(trace, "gradients (a backward pass in a trace made with record_shapes=True)", "none");
+  }
+  if (!found.has_backward) {
+    if (!(options.forward_ratio > 0))
+      refuse(trace, "a backward pass, or a --forward-ratio above 0 to assume one", "neither");
+    assumed.backward = true;
+    add_backward(found, options);
+  }
+  if (options.tensors == traces::Grouping::layer)
+    for (core::ProfileLayer& layer : found.layers) traces::merge_tensors(layer);
+  recording.samples =
+      batch_size(trace, recording.calls, options) * (options.batch_size > 0 ? 1 : recording.micro_batches);
+  assumed.batch = recording.samples == 0;
+}
+
+core::Profile profile_of(const Recording& recording, const traces::ImportOptions& options) {
+  const Trace& trace = recording.trace;
+  core::Profile out = {
+      .model = options.model.empty() ? stem(trace.path) : options.model,
+      .batch_size = std::max<std::int64_t>(1, recording.samples),
+      .dtype = recording.dtype,
+      .device = !options.device.empty() ? options.device
+                : trace.device.empty()  ? "unknown GPU"
+                                        : trace.device,
+      .origin = {.kind = core::OriginKind::measured,
+                 .source = origin_of(trace, recording.calls, recording.used, recording.assumed, options)},
+      .layers = recording.found.layers};
+  if (recording.assumed.backward)
+    forget_host(out);
+  else
+    add_rest(out, recording.iterations, recording.communication.kernels == 0 && !recording.on_host());
+  return core::read_profile(core::Field::parse(core::profile_text(out), core::one_line(trace.path)));
+}
+
+double attributed_share(const Shares& shares) {
+  const double whole = sum(shares);
+  return whole > 0 ? 1 - shares[static_cast<std::size_t>(Role::other)] / whole : 0;
+}
+
+std::vector<std::string> account_of(const Recording& recording, const core::Profile& profile) {
+  const bool on_host = recording.on_host();
+  const Shares shares = time_by_role(recording.trace, recording.calls);
+  const double whole = sum(shares);
+  std::vector<std::string> out = {
+      fmt::format("{} events, {:.3f} ms of {} time, {:.2f} % of it attributed", recording.trace.events, whole,
+                  on_host ? "CPU" : "GPU", 100 * attributed_share(shares)),
+      role_text(shares, whole) + largest_other(recording.calls), steps_text(recording.calls, recording.used),
+      communication_text(recording.communication, recording.used, on_host)};
+  if (profile.iteration) {
+    out.push_back(iteration_text(profile, recording.iterations, recording.calls, recording.used, on_host));
+    out.push_back(host_text(profile, recording.iterations, on_host));
+  }
+  const Layers& found = recording.found;
+  if (found.has_backward && found.without_backward > 0)
+    out.push_back(fmt::format("{} of {} layers have no backward pass in the trace", found.without_backward,
+                              found.layers.size()));
+  return out;
+}
+
+std::string lacking_text(const Recording& recording) {
+  constexpr double kUsualShare = 0.9;  // real traces have 0.99
+  const double share = attributed_share(time_by_role(recording.trace, recording.calls));
+  if (share >= kUsualShare) return "";
+  return fmt::format(
+      "the layers lack much: {:.0f} % of the {} time belongs to no layer, update, collective or copy; "
+      "operators of backward belong to layers by their sequence numbers",
+      100 * (1 - share), recording.on_host() ? "CPU" : "GPU");
+}
+
+std::string micro_batches_text(const Recording& recording) {
+  if (recording.micro_batches <= 1) return "";
+  return fmt::format(
+      "gradients are accumulated over {} micro-batches: the layers are those of the last, and the others are "
+      "among the iteration's other work{}",
+      recording.micro_batches,
+      sums_earlier_batches(recording.trace, recording.calls)
+          ? ", as measured, with the communication of their gradients that nothing hides: every micro-batch "
+            "sends its own (as DDP does without no_sync())"
+          : "");
+}
+
+/// Empty if iterations of the GPU last as long as their markers, which the host writes.
+std::string markers_text(const Recording& recording) {
+  constexpr double kMatters = 0.05;
+  const std::vector<Step>& steps = recording.calls.steps;
+  const StepGaps gaps(steps, recording.calls.has_steps);
+  std::vector<double> apart_us;
+  for (std::size_t at = 0; at < steps.size(); ++at)
+    if (gaps.has_next(at))
+      apart_us.push_back(static_cast<double>(steps[at + 1].start_ns - steps[at].start_ns) / 1e3);
+  const double markers_us = median(apart_us);
+  const double us = recording.used.median_us();
+  if (!recording.calls.has_steps || apart_us.empty() || std::abs(markers_us - us) <= kMatters * us) return "";
+  return fmt::format(
+      "step markers are {:.3f} ms apart in the median, and iterations on the GPU take {:.3f} ms: the host is "
+      "ahead of the GPU, or catches up, in steps as few as these",
+      markers_us / 1e3, us / 1e3);
+}
+
+std::vector<std::string> warnings_of(const Recording& recording, const core::Profile& profile,
+                                     const traces::ImportOptions& options) {
+  const Assumptions& assumed = recording.assumed;
+  std::vector<std::string> out = dropped_text(recording.trace);
+  const auto add = [&](bool applies, std::string text) {
+    if (applies && !text.empty()) out.push_back(std::move(text));
+  };
+  add(recording.trace.several_processes,
+      "several processes launch kernels, so that their layers and gradients are added up: give import one "
+      "file for each rank");
+  add(assumed.backward,
+      fmt::format("the trace holds no backward pass: forward is taken for {} of it", options.forward_ratio));
+  add(assumed.batch,
+      "the trace holds no batch size (--batch N): 1 is assumed, so throughput counts iterations");
+  add(true, lacking_text(recording));
+  add(recording.communication.without_group > 0,
+      fmt::format("the trace does not say how many ranks ran {} of its collectives (--workers N): these make "
+                  "no network",
+                  recording.communication.without_group));
+  add(true, micro_batches_text(recording));
+  add(true, ambiguous_text(recording.calls, recording.all));
+  add(true, uncertain_text(recording.used));
+  add(!recording.on_host(), markers_text(recording));
+  add(true, difference_text(recording.used));
+  add(true, assumed.sizes);
+  add(!recording.on_host(), slowed_text(profile, recording.iterations));
+  add(assumed.gradients, std::string(kAssumedGradients));
+  add(assumed.buckets, std::string(kAssumedBuckets));
+  add(assumed.tensors,
+      "the trace holds no shapes: parameters are taken to be what was copied to the device first");
+  return out;
+}
+
 }  // namespace
 
 ImportedNetwork import_network(const std::string& path, const traces::ImportOptions& options) {
@@ -561,145 +770,27 @@ double exposed_waiting_us(const Imported& imported, double us) {
 }
 
 Imported import_trace(const std::string& path, const traces::ImportOptions& options, std::string_view step) {
-  Trace trace = trace_with_kernels(path, options);
-  Calls calls = find_calls(trace, step);
-  check_whole_step(trace, calls);
-  const core::Dtype dtype = options.dtype.value_or(gradient_dtype(trace, calls));
-  const std::int64_t micro_batches = keep_last_micro_batches(calls);
-  const bool assumed_gradients = add_assumed_gradients(trace, calls);
-  if (assumed_gradients && !options.parameters.empty())
-    refuse(trace, "AccumulateGrad operators, to give the parameters of --model their places in backward",
-           "none");
-  const std::string assumed_sizes = find_gradient_sizes(trace, calls, options.parameters);
-  const bool assumed_buckets = add_bucket_sizes(trace, calls);
-  const std::vector<HostIteration> host = add_host_times(trace, calls);
-  const std::vector<Iteration> all = find_iterations(trace, calls, host);
-  const UsedSteps used = choose_steps(calls, lengths_of(all));
-  Layers found = find_layers(trace, calls, used.steps);
-  const bool has_time = std::any_of(found.layers.begin(), found.layers.end(), [](const auto& layer) {
-    return layer.forward_us > 0 || layer.backward_us > 0;
-  });
-  if (!has_time)
-    refuse(trace, "operators with GPU time",
-           trace.has_graphs ? "none, as whole steps run as CUDA graphs; record the trace without them"
-                            : "none; record operators and launches too: torch.profiler.ProfilerActivity.CPU");
-
-  Assumptions assumed = {.sizes = assumed_sizes, .gradients = assumed_gradients, .buckets = assumed_buckets};
-  const bool has_tensors = std::any_of(found.layers.begin(), found.layers.end(),
-                                       [](const auto& layer) { return !layer.tensors.empty(); });
-  if (!has_tensors) {
-    assumed.tensors = add_copied_tensors(trace, calls, dtype, found.layers);
-    if (!assumed.tensors && found.has_backward)
-      refuse(trace, "AccumulateGrad operators in the backward pass, which say when each gradient is ready",
-             "none, as in a backward pass that compiled autograd runs");
-    if (!assumed.tensors)
-      refuse(trace, "gradients (a backward pass in a trace made with record_shapes=True)", "none");
-  }
-  if (!found.has_backward) {
-    if (!(options.forward_ratio > 0))
-      refuse(trace, "a backward pass, or a --forward-ratio above 0 to assume one", "neither");
-    assumed.backward = true;
-    add_backward(found, options);
-  }
-  if (options.tensors == traces::Grouping::layer)
-    for (core::ProfileLayer& layer : found.layers) traces::merge_tensors(layer);
-
-  const std::int64_t samples =
-      batch_size(trace, calls, options) * (options.batch_size > 0 ? 1 : micro_batches);
-  assumed.batch = samples == 0;
-  Measured iterations = measured(of_steps(all, used.steps), !computes_on_host(trace));
-  if (!(iterations.length > 0)) refuse(trace, "a step that takes longer than 0 us", "none");
-  scale(iterations, found.layers, used.median_us());
+  Recording found = recording(path, options, step);
+  check_has_time(found);
+  complete(found, options);
+  Measured& iterations = found.iterations;
+  iterations = measured(of_steps(found.all, found.used.steps), !found.on_host());
+  if (!(iterations.length > 0)) refuse(found.trace, "a step that takes longer than 0 us", "none");
+  scale(iterations, found.found.layers, found.used.median_us());
   Imported out = {
-      .profile = {.model = options.model.empty() ? stem(path) : options.model,
-                  .batch_size = std::max<std::int64_t>(1, samples),
-                  .dtype = dtype,
-                  .device = !options.device.empty() ? options.device
-                            : trace.device.empty()  ? "unknown GPU"
-                                                    : trace.device,
-                  .origin = {.kind = core::OriginKind::measured,
-                             .source = origin_of(trace, calls, used, assumed, options)},
-                  .layers = found.layers},
+      .profile = profile_of(found, options),
+      .network = network_of(found.trace, found.communication, options),
       .iteration_us = iterations.length,
       .computing_us = iterations.layers + std::max(0.0, iterations.optimizer - iterations.optimizer_wait),
       .exchange_us = iterations.exchange,
       .exposed_us = iterations.exposed(),
       .exposed_before_us = iterations.exposed_before,
-      .computes_on_host = computes_on_host(trace)};
-  const Communication communication = find_communication(trace, calls);
-  if (assumed.backward)
-    forget_host(out.profile);
-  else
-    add_rest(out.profile, iterations, communication.kernels == 0 && !computes_on_host(trace));
-  out.profile = core::read_profile(core::Field::parse(core::profile_text(out.profile), core::one_line(path)));
-
-  out.gathers_after_update = communication.gathers_after_update;
-  out.buckets = usual_buckets(buckets_of(trace, calls), used.steps);
-  out.network = network_of(trace, communication, options);
-  out.curve_warnings = network_warnings(communication);
-  const Shares shares = time_by_role(trace, calls);
-  const double whole = sum(shares);
-  const double attributed = whole - shares[static_cast<std::size_t>(Role::other)];
-  out.account = {
-      fmt::format("{} events, {:.3f} ms of {} time, {:.2f} % of it attributed", trace.events, whole,
-                  computes_on_host(trace) ? "CPU" : "GPU", whole > 0 ? 100 * attributed / whole : 0),
-      role_text(shares, whole) + largest_other(calls), steps_text(calls, used),
-      communication_text(communication, used, computes_on_host(trace))};
-  if (out.profile.iteration) {
-    out.account.push_back(iteration_text(out.profile, iterations, calls, used, computes_on_host(trace)));
-    out.account.push_back(host_text(out.profile, iterations, computes_on_host(trace)));
-  }
-  if (found.has_backward && found.without_backward > 0)
-    out.account.push_back(fmt::format("{} of {} layers have no backward pass in the trace",
-                                      found.without_backward, found.layers.size()));
-  out.warnings = dropped_text(trace);
-  if (trace.several_processes)
-    out.warnings.emplace_back(
-        "several processes launch kernels, so that their layers and gradients are added up: give import one "
-        "file for each rank");
-  if (assumed.backward)
-    out.warnings.push_back(fmt::format("the trace holds no backward pass: forward is taken for {} of it",
-                                       options.forward_ratio));
-  if (assumed.batch)
-    out.warnings.emplace_back(
-        "the trace holds no batch size (--batch N): 1 is assumed, so throughput counts iterations");
-  constexpr double kUsualShare = 0.9;  // real traces have 0.99
-  if (attributed < kUsualShare * whole)
-    out.warnings.push_back(fmt::format(
-        "the layers lack much: {:.0f} % of the {} time belongs to no layer, update, collective or copy; "
-        "operators of backward belong to layers by their sequence numbers",
-        100 * (1 - attributed / whole), computes_on_host(trace) ? "CPU" : "GPU"));
-  if (communication.without_group > 0)
-    out.warnings.push_back(
-        fmt::format("the trace does not say how many ranks ran {} of its collectives (--workers N): these "
-                    "make no network",
-                    communication.without_group));
-  if (micro_batches > 1)
-    out.warnings.push_back(
-        fmt::format("gradients are accumulated over {} micro-batches: the layers are those of the last, and "
-                    "the others are among the iteration's other work{}",
-                    micro_batches,
-                    sums_earlier_batches(trace, calls)
-                        ? ", as measured, with the communication of their gradients that nothing hides: "
-                          "every micro-batch sends its own (as DDP does without no_sync())"
-                        : ""));
-  const bool scatters = std::ranges::any_of(communication.series, [](const traces::Series& series) {
-    return series.collective == core::CollectiveKind::reduce_scatter;
-  });
-  if (communication.gathers_after_update && !scatters)
-    out.warnings.emplace_back(
-        "parameters are gathered after the update, and gradients are not scattered: what that takes is among "
-        "the iteration's other work, as measured");
-  for (const std::string& more : {ambiguous_text(calls, all), difference_text(used), assumed.sizes})
-    if (!more.empty()) out.warnings.push_back(more);
-  if (const std::string slowed = slowed_text(out.profile, iterations);
-      !computes_on_host(trace) && !slowed.empty())
-    out.warnings.push_back(slowed);
-  if (assumed.gradients) out.warnings.emplace_back(kAssumedGradients);
-  if (assumed.buckets) out.warnings.emplace_back(kAssumedBuckets);
-  if (assumed.tensors)
-    out.warnings.emplace_back(
-        "the trace holds no shapes: parameters are taken to be what was copied to the device first");
+      .buckets = usual_buckets(buckets_of(found.trace, found.calls), found.used.steps),
+      .computes_on_host = found.on_host(),
+      .gathers = found.communication.gathers,
+      .curve_warnings = network_warnings(found.communication)};
+  out.account = account_of(found, out.profile);
+  out.warnings = warnings_of(found, out.profile, options);
   return out;
 }
 

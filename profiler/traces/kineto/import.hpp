@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/gathers.hpp"
 #include "core/network.hpp"
 #include "core/profile.hpp"
 #include "profiler/traces/import.hpp"
@@ -24,8 +25,8 @@ struct Imported {
   double exposed_before_us = 0;  ///< likewise, in earlier passes than the last, and part of its other work
   std::vector<std::int64_t> buckets = {};  ///< elements of what sums its gradients, in their order
   bool computes_on_host = false;           ///< operators on the CPU are its kernels
-  bool gathers_after_update = false;       ///< see Communication
-  std::vector<std::string> account = {};   ///< lines for a person
+  core::Gathers gathers = core::Gathers::never;
+  std::vector<std::string> account = {};  ///< lines for a person
   std::vector<std::string> warnings = {};
   std::vector<std::string> curve_warnings = {};  ///< on the network
 };

@@ -133,20 +133,26 @@ std::vector<Iteration> find_iterations(const Trace& trace, const Calls& calls,
                                        const std::vector<HostIteration>& host) {
   const std::vector<Sums> sums = sums_of(trace, calls);
   const StepGaps gaps(calls.steps, calls.has_steps);
+  const bool by_markers = calls.has_steps && computes_on_host(trace);
   std::vector<Iteration> out(sums.size());
   for (std::size_t at = 0; at < sums.size(); ++at) {
     const std::int64_t begin = sums[at].first_forward_ns;
     if (begin == kNever || !gaps.has_next(at) || sums[at + 1].first_forward_ns == kNever) continue;
-    out[at] = iteration(sums[at], host[at], sums[at + 1].first_forward_ns - begin);
+    const std::int64_t length_ns = by_markers ? calls.steps[at + 1].start_ns - calls.steps[at].start_ns
+                                              : sums[at + 1].first_forward_ns - begin;
+    out[at] = iteration(sums[at], host[at], length_ns);
     out[at].idle_us = us(sums[at + 1].idle_before_ns);
   }
   const bool is_alone =
       std::none_of(out.begin(), out.end(), [](const Iteration& each) { return each.has_next; });
   for (std::size_t at = 0; at < sums.size(); ++at) {
     const Step& step = calls.steps[at];
-    const bool ends = calls.has_steps && !computes_on_host(trace) && sums[at].end_ns <= step.end_ns;
+    const bool ends = calls.has_steps && sums[at].end_ns <= step.end_ns;
     if (out[at].has_next || sums[at].first_forward_ns == kNever || !(ends || is_alone)) continue;
-    out[at] = iteration(sums[at], host[at], until_end_ns(sums[at], step, calls.has_steps, gaps.usual_ns()));
+    const std::int64_t marked_ns = step.end_ns - step.start_ns + gaps.usual_ns();
+    out[at] =
+        iteration(sums[at], host[at],
+                  by_markers ? marked_ns : until_end_ns(sums[at], step, calls.has_steps, gaps.usual_ns()));
     out[at].idle_us = std::max(0.0, out[at].length_us - us(sums[at].end_ns - sums[at].first_forward_ns));
     out[at].has_next = false;
   }

@@ -11,7 +11,8 @@
 
 namespace kineto {
 
-/// One iteration, from the start of its first forward kernel to that of the next iteration's; us.
+/// One iteration, from the start of its first forward kernel to that of the next iteration's, or on CPUs,
+/// which never lag behind the host, from its marker to the next one; us.
 struct Iteration {
   double length_us = 0;          ///< 0: not known
   double optimizer_us = 0;       ///< kernels of the update, and waits for their launch
@@ -33,8 +34,8 @@ struct Iteration {
 
 /// The iterations of all steps; they have no length where nothing says how long they take. A step whose next
 /// one the trace does not hold lasts until its annotation ends, and the usual time between two steps longer,
-/// if its work is done by then; on CPUs it is left out, as workers that have ended write their traces beside
-/// it. Where no step has a next one, all last until their last kernel, or until their annotation ends.
+/// if its work is done by then. Where no step has a next one, all last until their last kernel, or until
+/// their annotation ends.
 std::vector<Iteration> find_iterations(const Trace& trace, const Calls& calls,
                                        const std::vector<HostIteration>& host);
 

@@ -68,14 +68,13 @@ std::vector<Case> cases() {
        },
        {true, true, false, true, false},
        "0"},
-      {"encoded gradients that hooks gather are no layer's work, but parameters gathered after the update "
-       "are",
+      {"encoded gradients that hooks gather are no layer's work, nor are parameters",
        {
            {"allreduce", "0", 1000, kHook, 5},
            {"_allgather_base", "0", 100, kHook, 6},
            {"_allgather_base", "0", 900, kElsewhere},
        },
-       {false, false, true},
+       {false, false, false},
        "0"},
       {"the group whose hooks sum gradients counts, also if another carries more",
        {
@@ -117,10 +116,19 @@ std::vector<Case> cases() {
        },
        {false, true, false, true, false, false, false, false},
        "shard"},
-      {"parameters that are gathered where whole gradients are summed are no collectives of a schedule",
+      {"parameters are gathered also where whole gradients are summed, but no layers' results",
+       {
+           {"_allgather_base", "dp", 500, kForward},
+           {"allreduce", "dp", 1000, kHook, 6},
+           {"_allgather_base", "dp", 500, kNode, 7},
+           {"_allgather_base", "dp", 1000, kElsewhere},
+       },
+       {true, false, true, false},
+       "dp"},
+      {"what little is gathered after the update is no share of the parameters, a loss for example",
        {
            {"allreduce", "dp", 1000, kHook, 6},
-           {"_allgather_base", "dp", 1000, kElsewhere},
+           {"_allgather_base", "dp", 1, kElsewhere},
        },
        {false, true},
        "dp"},

@@ -206,17 +206,25 @@ TEST_CASE("host kernels: a recorded job with DDP over Gloo has its layers, gradi
   CHECK(imported.buckets.size() == 2);
   CHECK(imported.buckets[0] + imported.buckets[1] == core::parameter_count(imported.profile));
   CHECK(imported.profile.batch_size == 4);
+  // The median of four markers of 153.337, 156.703, 177.966 and 230.213 ms, and what is between them.
+  CHECK(imported.iteration_us == doctest::Approx(167'334).epsilon(0.001));
+  CHECK(std::ranges::any_of(imported.warnings, [](const std::string& warning) {
+    return warning.starts_with("steps take 153.4") &&
+           warning.ends_with("uncertain by 10 %: trace more of them");
+  }));
   const scenarios::Replay run = scenarios::replay(imported.profile, imported.network,
                                                   {.iteration_us = imported.iteration_us,
                                                    .exposed_us = imported.exposed_us,
                                                    .buckets = imported.buckets});
   CHECK(run.computing_us == doctest::Approx(imported.computing_us).epsilon(0.01));
-  CHECK(std::abs(run.predicted_us / imported.iteration_us - 1) < 0.05);
+  CHECK(std::abs(run.predicted_us / imported.iteration_us - 1) < 0.08);  // one rank knows no waiting
 }
 
 TEST_CASE("host kernels: FSDP2 over Gloo gathers and scatters, and several ranks are matched") {
   const std::string folder = (support::source_dir() / "tests" / "data" / "cpu" / "fsdp").string();
-  const Imported imported = import_trace(folder + "/rank1.json.gz", {.batch_size = 4});
+  const Imported imported = import_trace(folder + "/rank1.json.gz", {});
+  CHECK(imported.profile.batch_size == 4);
+  CHECK(imported.gathers == core::Gathers::for_forward_and_backward);
   REQUIRE(imported.network);
   std::set<core::CollectiveKind> kinds;
   for (const core::Measured& measured : imported.network->measured) kinds.insert(measured.collective);

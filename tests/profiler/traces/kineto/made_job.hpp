@@ -42,6 +42,7 @@ struct MadeJob {
   int workers = 1;
   int rank = 0;
   Zero zero = Zero::no;
+  bool gathers_beside = false;  ///< the next forward pass, whose layers wait for their own parameters
   double slower_workers_us =
       0;  ///< the first bucket of each backward pass waits for them, of which one is rank 1
   double noise = 0.01;
@@ -260,6 +261,8 @@ class MadeTrace {
         for (int layer = 0; layer < layers(); ++layer) kernels_of(1, layer, job_.kernels, "triton_poi_fused");
       });
     for (int layer = 0; layer < layers(); ++layer) {
+      if (static_cast<std::size_t>(layer) < arrivals_.size())
+        device_ = std::max(device_, arrivals_[static_cast<std::size_t>(layer)]);
       const auto operators = [&] {
         range("cpu_op", "aten::linear", 1, sequence(batch, layer) + shape("[[32, 8], [8, 8]]"), [&] {
           if (!job_.launches_outside) kernels_of(1, layer, job_.kernels, "gemm");
@@ -323,12 +326,15 @@ class MadeTrace {
     sent_.push_back(gradients);
   }
 
-  /// Gathers the parameters that every worker has updated; the next forward pass waits for them.
+  /// Gathers the parameters that every worker has updated, those first that forward uses first.
   void gather() {
-    if (job_.zero != MadeJob::Zero::by_bucket) sent_ = {job_.layers};
-    for (const int gradients : sent_)
-      collective("_allgather_base", "ncclDevKernel_AllGather_RING_LL", gradients, 30 + 150.0 * gradients);
-    device_ = std::max(device_, channel_);
+    if (job_.zero == MadeJob::Zero::at_once) sent_ = {job_.layers};
+    arrivals_.clear();
+    for (auto gradients = sent_.rbegin(); gradients != sent_.rend(); ++gradients) {
+      collective("_allgather_base", "ncclDevKernel_AllGather_RING_LL", *gradients, 30 + 150.0 * *gradients);
+      arrivals_.insert(arrivals_.end(), static_cast<std::size_t>(*gradients), channel_);
+    }
+    if (!job_.gathers_beside) device_ = std::max(device_, channel_);
   }
 
   /// A collective of this many gradients or parameters.
@@ -457,7 +463,8 @@ class MadeTrace {
   bool is_first_ = false;
   int turn_ = 0;  ///< which update of the iteration
   int broadcasts_ = 0;
-  std::vector<int> sent_ = {};  ///< gradients in each bucket of this backward pass
+  std::vector<double> arrivals_ = {};  ///< of the parameters of layers
+  std::vector<int> sent_ = {};         ///< gradients in each bucket of this backward pass
   std::int64_t correlation_ = 0;
   std::int64_t operator_ = 0;
   std::vector<double> begins_;
