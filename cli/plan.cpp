@@ -193,8 +193,14 @@ void warn_of_longer_names(const std::string& given, const scenarios::Scenario& s
 planner::Schedule planning_schedule(const Options& options, const scenarios::Scenario& scenario) {
   if (options.memory_front && !options.has_schedule) return only_sharded_schedule(scenario);
   planner::Schedule out = chosen_schedule(options.schedule, scenario);
-  return options.has_schedule ? out
-                              : scenarios::default_schedule(scenario, chosen_workers(options, scenario), out);
+  if (options.has_schedule) return out;
+  const planner::Schedule given =
+      scenarios::default_schedule(scenario, chosen_workers(options, scenario), out);
+  if (given.name != out.name)
+    print_warnings({fmt::format(
+        "network '{}' has no cost of all-reduces, so the plan is made for {} (--schedule names another)",
+        core::printable(scenario.network.name), core::printable(given.name))});
+  return given;
 }
 
 void plan(const Options& options) {

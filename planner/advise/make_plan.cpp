@@ -33,6 +33,25 @@ PipelineOptions without_level(PipelineOptions options, const TransferCost& trans
   return options;
 }
 
+namespace {
+
+/// The iterations of usual schedules, but for those that need costs that the network lacks, as one that was
+/// imported from a trace of FSDP lacks all-reduces.
+std::vector<ComparedPlan> usual_plans(const Setting& setting) {
+  std::vector<ComparedPlan> out;
+  for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"}) {
+    try {
+      out.push_back({.schedule = std::string(other),
+                     .iteration_us = planner::run(setting, preset_schedule(other)).metrics.iteration_us});
+    } catch (const Unsupported&) {
+      continue;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& run) {
   PlanFile plan;
   plan.model = setting.workload.profile->model;
@@ -61,10 +80,7 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   }
   plan.iteration_us = run.metrics.iteration_us;
   plan.lower_bound_us = lower_bound_us(request_of(setting, schedule));
-  for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"})
-    plan.compared_with.push_back(
-        {.schedule = std::string(other),
-         .iteration_us = planner::run(setting, preset_schedule(other)).metrics.iteration_us});
+  plan.compared_with = usual_plans(setting);
   for (const Group& group : run.groups)
     plan.groups.push_back(plan_group(setting.workload, group, run.transfers));
   return plan;

@@ -5,7 +5,9 @@
 #include <optional>
 
 #include "core/errors.hpp"
+#include "core/field.hpp"
 #include "planner/scenarios/run.hpp"
+#include "planner/schedule/schedule.hpp"
 
 namespace scenarios {
 
@@ -27,7 +29,29 @@ double iteration_us(const Scenario& scenario, std::int64_t workers, const Schedu
   }
 }
 
+/// A schedule without all-reduces.
+Schedule with_halves(const Scenario& scenario) {
+  if (scenario.file.has("schedules"))
+    for (const Schedule& own : scenario.schedules)
+      if (!lacks_all_reduces(scenario.network, own)) return own;
+  return planner::read_schedule(core::Field::parse(R"({"name": "fsdp", "fusion": "optimal"})", "fsdp"));
+}
+
 }  // namespace
+
+bool lacks_all_reduces(const core::Network& network, const planner::Schedule& schedule) {
+  const auto is_measured = [&](core::CollectiveKind kind) {
+    return std::ranges::any_of(network.measured,
+                               [&](const core::Measured& each) { return each.collective == kind; });
+  };
+  const bool has_halves =
+      is_measured(core::CollectiveKind::reduce_scatter) && is_measured(core::CollectiveKind::all_gather);
+  if (network.link || !network.levels.empty() || !has_halves || is_measured(core::CollectiveKind::all_reduce))
+    return false;
+  const planner::Program program = schedule.pipeline->program(1, schedule.options);
+  return std::ranges::any_of(
+      program.ops, [](const planner::Op& op) { return op.kind == core::CollectiveKind::all_reduce; });
+}
 
 std::vector<Algorithm> all_reduces(const Scenario& scenario) {
   std::vector<Algorithm> out;
@@ -42,6 +66,7 @@ std::vector<Algorithm> all_reduces(const Scenario& scenario) {
 Schedule default_schedule(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
   const bool is_own = std::ranges::any_of(scenario.schedules,
                                           [&](const Schedule& other) { return other.name == schedule.name; });
+  if (lacks_all_reduces(scenario.network, schedule)) return with_halves(scenario);
   const std::vector<Algorithm> offered = all_reduces(scenario);
   Schedule out = schedule;
   if (is_own || offered.empty() || offered == std::vector{scenario.all_reduce}) return out;

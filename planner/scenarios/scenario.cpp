@@ -17,6 +17,7 @@
 #include "core/limits.hpp"
 #include "core/profile.hpp"
 #include "planner/cost/derived.hpp"
+#include "planner/scenarios/default_schedule.hpp"
 #include "planner/scenarios/limits.hpp"
 #include "planner/scenarios/links.hpp"
 #include "planner/scenarios/stragglers.hpp"
@@ -211,21 +212,30 @@ void check_plan_sizes(const Field& scenario) {
   }
 }
 
-/// Named schedules must support the conditions; by default, all schedules that do are taken.
-std::vector<planner::Schedule> read_schedules(const Field& field, const Conditions& conditions) {
+/// The usual schedules that can be run, or all if none can.
+std::vector<planner::Schedule> usual_schedules(const Scenario& scenario) {
+  std::vector<planner::Schedule> out = planner::lossless_schedules();
+  std::erase_if(out,
+                [&](const planner::Schedule& schedule) { return !can_run(scenario.conditions, schedule); });
+  const auto lacks = [&](const planner::Schedule& schedule) {
+    return lacks_all_reduces(scenario.network, schedule);
+  };
+  if (std::ranges::none_of(out, lacks) || std::ranges::all_of(out, lacks)) return out;
+  std::erase_if(out, lacks);
+  return out;
+}
+
+/// Named schedules must support the conditions.
+std::vector<planner::Schedule> read_schedules(const Field& field, const Scenario& scenario) {
   check_plan_sizes(field);
   std::vector<planner::Schedule> out;
   const std::optional<Field> schedules = field.find("schedules");
-  if (!schedules) {
-    out = planner::lossless_schedules();
-    std::erase_if(out, [&](const planner::Schedule& schedule) { return !can_run(conditions, schedule); });
-    return out;
-  }
+  if (!schedules) return usual_schedules(scenario);
   const std::vector<Field> items = schedules->non_empty_items();
   if (items.size() > kMaxListed) schedules->expected(fmt::format("at most {} schedules", kMaxListed));
   for (const Field& item : items) {
     out.push_back(planner::read_schedule(item));
-    if (!can_run(conditions, out.back()))
+    if (!can_run(scenario.conditions, out.back()))
       item.expected(planner::kPipelineInOrder,
                     fmt::format("{}, which goes by layer", out.back().pipeline->name));
   }
@@ -490,7 +500,7 @@ Scenario read_scenario(const Field& field, bool takes_parallel) {
   if (!field.has("overlap") && can_slow(scenario.conditions))
     scenario.conditions.overlap = overlap_of_profile(field);
   scenario.parallel = parallel;
-  scenario.schedules = read_schedules(field, scenario.conditions);
+  scenario.schedules = read_schedules(field, scenario);
   if (scenario.schedules.size() * scenario.workers.size() > kMaxResults)
     field.at("workers").expected(
         fmt::format("at most {} results, of each schedule on each number of workers", kMaxResults),

@@ -11,6 +11,7 @@
 #include "core/estimate/estimated_profile.hpp"
 #include "core/limits.hpp"
 #include "core/printable.hpp"
+#include "planner/scenarios/default_schedule.hpp"
 #include "planner/scenarios/scenario.hpp"
 
 namespace scenarios {
@@ -137,10 +138,22 @@ void warn_of_slow_link(const core::Network& network, std::vector<std::string>& o
                     *network.line_rate_gbps / gbps, *network.line_rate_gbps));
 }
 
+/// Without `schedules` those of the usual ones that send all-reduces are left out where these have no cost.
+void warn_of_missing_all_reduces(const Scenario& scenario, std::vector<std::string>& out) {
+  const auto lacks = [&](const planner::Schedule& schedule) {
+    return lacks_all_reduces(scenario.network, schedule);
+  };
+  if (scenario.file.has("schedules") || std::ranges::none_of(planner::lossless_schedules(), lacks)) return;
+  out.push_back(
+      fmt::format("network '{}' has no cost of all-reduces: the usual schedules that send them are left out",
+                  scenario.network.name));
+}
+
 }  // namespace
 
 std::vector<std::string> warnings_about(const Scenario& scenario) {
   std::vector<std::string> out = left_out(scenario);
+  warn_of_missing_all_reduces(scenario, out);
   warn_of_megatron(scenario, out);
   warn_of_division(scenario, out);
   warn_of_slow_link(scenario.network, out);

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/field.hpp"
@@ -63,6 +65,46 @@ TEST_CASE("default schedule: a schedule of the scenario is planned as it is ther
   CHECK_FALSE(default_schedule(scenario, 128, scenario.schedules.front()).all_reduce.has_value());
   const Scenario usual = on_nodes(R"(["wfbp"])");
   CHECK_FALSE(default_schedule(usual, 128, planner::preset_schedule("fusewise")).all_reduce.has_value());
+}
+
+/// Two layers on a network of which only these collectives were measured on two workers.
+Scenario measured_only(const std::vector<std::string>& kinds, const std::string& schedules) {
+  std::string measured;
+  for (const std::string& kind : kinds)
+    measured +=
+        (measured.empty() ? "" : ", ") +
+        fmt::format(R"({{"collective": "{}", "workers": 2, "curve": [[1, 10], [4000000, 1000]]}})", kind);
+  const std::string layer =
+      R"({{"name": "{}", "kind": "linear", "forward_us": 1000, "backward_us": 2000, "tensors": [{{"name": "{}.w", "elements": 500000}}]}})";
+  return read_scenario(core::Field::parse(
+      fmt::format(
+          R"({{"format": "fusewise.scenario", "version": 1, "workers": 2, "profile": {{"format": "fusewise.profile",
+              "version": 1, "model": "m", "batch_size": 1, "dtype": "float32", "device": "d",
+              "origin": {{"kind": "measured", "source": "s"}}, "layers": [{}, {}]}},
+              "network": {{"format": "fusewise.network", "version": 1, "name": "n",
+              "origin": {{"kind": "measured", "source": "s"}}, "measured": [{}]}}{}}})",
+          fmt::format(fmt::runtime(layer), "a", "a"), fmt::format(fmt::runtime(layer), "b", "b"), measured,
+          schedules),
+      "s.json"));
+}
+
+TEST_CASE(
+    "default schedule: where reduce-scatters and all-gathers alone are known, it does without all-reduces") {
+  const planner::Schedule named = planner::preset_schedule("fusewise");
+  const std::vector<std::string> halves = {"reduce_scatter", "all_gather"};
+  const Scenario usual = measured_only(halves, "");
+  CHECK(default_schedule(usual, 2, named).name == "fsdp optimal");
+  CHECK(planned_us(usual, default_schedule(usual, 2, named)) > 0);
+  CHECK(run(usual).entries.size() == usual.schedules.size());  // each has a cost
+  REQUIRE(usual.warnings.size() == 1);
+  CHECK(usual.warnings[0] ==
+        "network 'n' has no cost of all-reduces: the usual schedules that send them are left out");
+  const Scenario own = measured_only(halves, R"(, "schedules": ["wfbp", "zero", "fsdp"])");
+  CHECK(default_schedule(own, 2, named).name == "zero");
+  CHECK(own.warnings.empty());
+  const Scenario all = measured_only({"reduce_scatter", "all_gather", "all_reduce"}, "");
+  CHECK(default_schedule(all, 2, named).name == "fusewise");
+  CHECK(all.schedules.size() > usual.schedules.size());
 }
 
 }  // namespace
