@@ -198,7 +198,7 @@ planner::Schedule planning_schedule(const Options& options, const scenarios::Sce
       scenarios::default_schedule(scenario, chosen_workers(options, scenario), out);
   if (given.name != out.name)
     print_warnings({fmt::format(
-        "network '{}' has no cost of all-reduces, so the plan is made for {} (--schedule names another)",
+        "network '{}' did not measure all-reduces, so the plan is made for {} (--schedule names another)",
         core::printable(scenario.network.name), core::printable(given.name))});
   return given;
 }

@@ -145,7 +145,7 @@ void warn_of_missing_all_reduces(const Scenario& scenario, std::vector<std::stri
   };
   if (scenario.file.has("schedules") || std::ranges::none_of(planner::lossless_schedules(), lacks)) return;
   out.push_back(
-      fmt::format("network '{}' has no cost of all-reduces: the usual schedules that send them are left out",
+      fmt::format("network '{}' did not measure all-reduces: the usual schedules that send them are left out",
                   scenario.network.name));
 }
 

@@ -98,7 +98,7 @@ TEST_CASE(
   CHECK(run(usual).entries.size() == usual.schedules.size());  // each has a cost
   REQUIRE(usual.warnings.size() == 1);
   CHECK(usual.warnings[0] ==
-        "network 'n' has no cost of all-reduces: the usual schedules that send them are left out");
+        "network 'n' did not measure all-reduces: the usual schedules that send them are left out");
   const Scenario own = measured_only(halves, R"(, "schedules": ["wfbp", "zero", "fsdp"])");
   CHECK(default_schedule(own, 2, named).name == "zero");
   CHECK(own.warnings.empty());
