@@ -97,15 +97,17 @@ void check_was_run(const core::Field& file, const std::string& name) {
       format->expected("fusewise.scenario or results", fmt::format("a {} ({})", what, command));
 }
 
-/// A suite is run, if it needs no leave to run scripts.
-report::Report of_suite(const core::Field& file, const Options& options) {
+/// A suite is run, if it needs no leave to run scripts. `at_end` is for when the page is written.
+report::Report of_suite(const core::Field& file, const Options& options, std::function<void()>& at_end) {
   if (file.has("programs"))
     file.at("programs")
         .expected("a suite without scripts, or its results",
                   fmt::format("scripts (fusewise validate {} --allow-programs -o accuracy.json runs them "
                               "for a report)",
                               core::printable(options.input)));
-  return report::of_accuracy(core::Field::parse(accuracy_of_suite(file, options.output), options.input));
+  const SuiteAccuracy accuracy = accuracy_of_suite(file, options.output);
+  at_end = accuracy.check;
+  return report::of_accuracy(core::Field::parse(accuracy.json, options.input));
 }
 
 /// An execution trace is recognized by its contents, as a trace of the profiler is.
@@ -117,7 +119,7 @@ void check_has_times(const std::string& path, const std::string& name) {
       core::one_line(path), core::printable(name)));
 }
 
-report::Report collect(const std::string& path, const Options& options) {
+report::Report collect(const std::string& path, const Options& options, std::function<void()>& at_end) {
   if (is_trace(path)) return of_trace(path, options);
   if (!options.plan.empty())
     throw core::InputError(
@@ -136,7 +138,7 @@ report::Report collect(const std::string& path, const Options& options) {
   const std::string format = format_of(file, kFormats);
   if (format == "fusewise.live-validation") return of_live_validation(file);
   if (format == "fusewise.results") return report::of_results(file);
-  if (format == "fusewise.suite") return of_suite(file, options);
+  if (format == "fusewise.suite") return of_suite(file, options, at_end);
   if (format == "fusewise.accuracy") return report::of_accuracy(file);
   if (format == "fusewise.comparison") return report::of_comparison(file);
   if (format == "fusewise.fit") return report::of_fit(file);
@@ -169,20 +171,24 @@ void write_report(const Options& options) {
           fmt::format("--output: expected a name that ends in .html, got {} (in a browser the page saves "
                       "each chart as SVG)",
                       core::one_line(options.output)));
-  const report::Report collected = collect(path_of(options.input), options);
+  std::function<void()> at_end = [] {};
+  const report::Report collected = collect(path_of(options.input), options, at_end);
   const std::string page = report::page(collected.title, collected.data);
   core::write_file(options.output, page);
-  if (options.json)
-    return print(core::json_text({{"format", "fusewise.report-summary"},
-                                  {"version", 1},
-                                  {"output", options.output},
-                                  {"bytes", page.size()},
-                                  {"kind", collected.data.at("kind")},
-                                  {"title", collected.title},
-                                  {"warnings", collected.warnings}}));
-  print_warnings(collected.warnings);
-  print(printable_lines(fmt::format("{}: {:.1f} MB, opens in any browser\n", options.output,
-                                    static_cast<double>(page.size()) / 1e6)));
+  if (options.json) {
+    print(core::json_text({{"format", "fusewise.report-summary"},
+                           {"version", 1},
+                           {"output", options.output},
+                           {"bytes", page.size()},
+                           {"kind", collected.data.at("kind")},
+                           {"title", collected.title},
+                           {"warnings", collected.warnings}}));
+  } else {
+    print_warnings(collected.warnings);
+    print(printable_lines(fmt::format("{}: {:.1f} MB, opens in any browser\n", options.output,
+                                      static_cast<double>(page.size()) / 1e6)));
+  }
+  at_end();
 }
 
 }  // namespace

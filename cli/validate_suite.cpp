@@ -84,13 +84,7 @@ Ran ran_suite(const Options& options, const Field& file, const LiveShared& share
                     .places = measured.places}};
 }
 
-void run_suite(const Options& options, const Field& file, const LiveShared& shared, bool json,
-               const std::string& output) {
-  const auto& [tolerance, report, about] = ran_suite(options, file, shared, output);
-  const std::string document = suite::report_json(report, tolerance, about);
-  if (!output.empty())
-    core::write_file(output, is_json_file(output) ? document : suite::report_page(report, tolerance, about));
-  json ? print(document) : print_for_people(suite::report_table(report, tolerance));
+void check(const suite::Report& report) {
   if (!report.faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(report.faults, "; ")));
   if (report.not_judged > 0)
     throw core::EnvironmentError(
@@ -98,11 +92,22 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
                     report.rows.size()));
 }
 
+void run_suite(const Options& options, const Field& file, const LiveShared& shared, bool json,
+               const std::string& output) {
+  const auto& [tolerance, report, about] = ran_suite(options, file, shared, output);
+  const std::string document = suite::report_json(report, tolerance, about);
+  if (!output.empty())
+    core::write_file(output, is_json_file(output) ? document : suite::report_page(report, tolerance, about));
+  json ? print(document) : print_for_people(suite::report_table(report, tolerance));
+  check(report);
+}
+
 }  // namespace
 
-std::string accuracy_of_suite(const Field& file, const std::string& output) {
-  const auto& [tolerance, report, about] = ran_suite({}, file, {}, output);
-  return suite::report_json(report, tolerance, about);
+SuiteAccuracy accuracy_of_suite(const Field& file, const std::string& output) {
+  const Ran ran = ran_suite({}, file, {}, output);
+  return {.json = suite::report_json(ran.report, ran.tolerance, ran.about),
+          .check = [report = ran.report] { check(report); }};
 }
 
 bool SuiteCommand::takes(const Field& file) {

@@ -21,9 +21,17 @@ struct SuiteCommand {
   std::function<std::string()> given;
 };
 
-/// Runs a suite without scripts, as validate does without options, and returns its results as JSON
-/// (`fusewise.accuracy`). The predictions are written beside `output`.
-std::string accuracy_of_suite(const core::Field& file, const std::string& output);
+/// The results of a suite as JSON (`fusewise.accuracy`).
+struct SuiteAccuracy {
+  std::string json;
+  /// Throws OutOfTolerance or EnvironmentError where `validate` does: errors are too large, or cases could
+  /// not be judged.
+  std::function<void()> check;
+};
+
+/// Runs a suite without scripts, as validate does without options. The predictions are written beside
+/// `output`.
+SuiteAccuracy accuracy_of_suite(const core::Field& file, const std::string& output);
 
 SuiteCommand add_suite_options(const Command& command);
 

@@ -190,9 +190,6 @@ std::string suggestion(std::string_view word, std::span<const std::string_view> 
   constexpr std::size_t kLongestWord = 64;
   if (word.size() > kLongestWord) return "";
   const std::string small = in_small_letters(word);
-  for (const std::string_view candidate : candidates)
-    if (word.size() >= 3 && in_small_letters(candidate).starts_with(small))
-      return fmt::format(", did you mean '{}'?", printable(candidate));
   std::string_view best;
   std::size_t min = std::max<std::size_t>(1, std::min<std::size_t>(3, word.size() / 2)) + 1;
   for (const std::string_view candidate : candidates) {
@@ -202,6 +199,10 @@ std::string suggestion(std::string_view word, std::span<const std::string_view> 
       best = candidate;
     }
   }
+  if (best.empty() && word.size() >= 3)  // the beginning of a name, of the shortest one
+    for (const std::string_view candidate : candidates)
+      if (in_small_letters(candidate).starts_with(small) && (best.empty() || candidate.size() < best.size()))
+        best = candidate;
   return best.empty() ? "" : fmt::format(", did you mean '{}'?", printable(best));
 }
 

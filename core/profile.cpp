@@ -148,13 +148,13 @@ ProfileIteration read_iteration(const Field& field) {
           .synchronizes = !synchronizes || synchronizes->boolean()};
 }
 
-/// The host's times are complete: those of each layer and of the rest of the iteration, or none.
 ComputeRange read_range(const Field& field) {
   field.allow_only({"low", "high"});
   return {.low = field.at("low").number(1 / kMaxComputeRange, 1),
           .high = field.at("high").number(1, kMaxComputeRange)};
 }
 
+/// The host's times are complete: those of each layer and of the rest of the iteration, or none.
 void check_host_times(const Field& field, const Profile& profile) {
   const bool expected = profile.iteration && profile.iteration->host_us;
   const std::vector<Field> layers = field.at("layers").items();

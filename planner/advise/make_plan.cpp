@@ -35,8 +35,8 @@ PipelineOptions without_level(PipelineOptions options, const TransferCost& trans
 
 namespace {
 
-/// The iterations of usual schedules, but for those that need costs that the network lacks, as one that was
-/// imported from a trace of FSDP lacks all-reduces.
+/// The iterations of usual schedules, but for those that need costs that the network lacks, such as
+/// all-reduces of a tree where only their halves were measured.
 std::vector<ComparedPlan> usual_plans(const Setting& setting) {
   std::vector<ComparedPlan> out;
   for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"}) {

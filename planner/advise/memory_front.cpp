@@ -304,6 +304,7 @@ class Search {
         const ShardedPlan& plan = each.second;
         return plan.iteration_us / bound_us(each.first.unit, plan.iteration_us, plan.peak_bytes, 0);
       };
+      std::ranges::for_each(plans, above);  // a bound for each, also for a plan that has no other to compare
       std::ranges::stable_sort(plans, [&](const auto& a, const auto& b) { return above(a) > above(b); });
       for (std::size_t i = 0; i < plans.size(); i += kAtOnce)
         settle(std::span(plans).subspan(i, std::min(kAtOnce, plans.size() - i)));

@@ -66,7 +66,10 @@ class TwoPhaseProblem {
     } else {
       const TransferCost& transfer = spec_.transfers.front();
       const bool is_plain = transfer.workers() == 1 || transfer.transfer().compressor.is_none();
-      if (transfers() > 1 || !is_plain || transfer.transfer().pads_tensors || !longer_costs_more()) return {};
+      const bool has_more =
+          transfer.transfer().pads_tensors ||
+          transfer.frozen_bytes(payload_of_all(spec_.workload)) > 0;  // bytes_before lacks it
+      if (transfers() > 1 || !is_plain || has_more || !longer_costs_more()) return {};
       const auto channel = [&](CollectiveKind kind, std::vector<Time> ready) {
         return StraightChannel{.ready = std::move(ready),
                                .bytes_before = spec_.workload.bytes_before,

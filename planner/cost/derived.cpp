@@ -134,8 +134,8 @@ DerivedCost whole_of(const DerivedCost& scatter, const DerivedCost& gather, std:
   const double startup = startup_of(scatter.curve) + startup_of(gather.curve);
   const auto whole_us = [&](double bytes) {
     const double us = scatter.curve.us(bytes) + gather.curve.us(bytes);
-    const double small = us > 0 ? std::min(1.0, startup / us) : 0;
-    return us / (halves + (2 * kHalfOfSmall - halves) * small);
+    const double without_small = us - (1 - halves / (2 * kHalfOfSmall)) * std::min(us, startup);
+    return without_small / halves;
   };
   std::vector<double> sizes = sizes_of_both(scatter.curve, gather.curve);
   DerivedCost out = {.curve = sampled_at(sizes, whole_us),
@@ -145,8 +145,7 @@ DerivedCost whole_of(const DerivedCost& scatter, const DerivedCost& gather, std:
                      .peaks = peaks_of(sizes, whole_us)};
   out.derivation = fmt::format(
       "ASSUMED to take {:.2f} of its halves, down to {:.2f} for a small one, as on the bundled machines; "
-      "measure "
-      "it{}{}",
+      "measure it{}{}",
       1 / halves, 0.5 / kHalfOfSmall, because(scatter, core::name(CollectiveKind::reduce_scatter)),
       because(gather, core::name(CollectiveKind::all_gather)));
   return out;

@@ -109,6 +109,7 @@ double sent_per_worker(const Setting& setting, const CommunicationPlan& plan, co
 double one_worker_us(const Setting& setting) {
   Conditions conditions = setting.conditions;
   conditions.stragglers.clear();
+  conditions.worker_spread = 0;
   conditions.failures.clear();
   const core::Profile& profile = *setting.workload.profile;
   double us = 0;

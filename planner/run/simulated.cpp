@@ -95,6 +95,7 @@ void check_by_layer(const Setting& setting, const CommunicationPlan& plan) {
 Setting nominal_of(const Setting& setting, const Jitter& jitter) {
   Conditions unslowed = setting.conditions;
   unslowed.stragglers.clear();
+  unslowed.worker_spread = 0;
   unslowed.jitter = jitter;
   return {*setting.workload.profile, *setting.network, setting.costs.workers(), setting.costs.algorithm(),
           unslowed};

@@ -138,7 +138,7 @@ TEST_CASE("estimated profile: what is wrong with the wish is refused with its pl
        R"(w.json: /device: expected one of k80, p100, v100, t4, rtx2080ti, a100, h100, h200, got "v1000", did you mean 'v100'?)"},
       {R"(, "device": "v100", "batch": 3)",
        "w.json: /batch: expected a key among estimate, device, batch_size, dtype, tf32, "
-       "sequence_length, compute_us, forward_share, got 'batch'"},
+       "sequence_length, compute_us, forward_share, got 'batch', did you mean 'batch_size'?"},
       {R"(, "device": "v100", "batch_size": 0)",
        "w.json: /batch_size: expected an integer from 1 to 1000000000, got 0"},
       {R"(, "device": "v100", "dtype": "float64")",

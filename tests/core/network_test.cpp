@@ -123,7 +123,7 @@ TEST_CASE("network: the head is required and unknown keys are refused") {
   check_refused(
       with(kFast + R"(, "line_rate": 10)"),
       "n.json: /line_rate: expected a key among format, version, name, origin, link, line_rate_gbps, "
-      "levels, measured, got 'line_rate'");
+      "levels, measured, got 'line_rate', did you mean 'line_rate_gbps'?");
 }
 
 TEST_CASE("network: a link's numbers are there and not negative") {

@@ -61,8 +61,8 @@ TEST_CASE("interval: the range of a profile's times, of all layers at once") {
   profile.compute_range = {.low = 0.8, .high = 1.5};
   const auto found = interval_of(profile, support::link_of(0, 0), 2);
   REQUIRE(found.has_value());
-  CHECK(found->low_us == doctest::Approx(800).epsilon(0.03));
-  CHECK(found->high_us == doctest::Approx(1500).epsilon(0.03));
+  CHECK(found->low_us == doctest::Approx(800).epsilon(kTolerance));
+  CHECK(found->high_us == doctest::Approx(1500).epsilon(kTolerance));
   profile.compute_range = {.low = 1, .high = 1};
   CHECK(!interval_of(profile, support::link_of(0, 0), 2));
 }

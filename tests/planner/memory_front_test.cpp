@@ -296,6 +296,18 @@ TEST_CASE("memory front: of a larger model it is consistent, and better than wha
   }
 }
 
+TEST_CASE("memory front: it may be a single plan") {
+  // Communication takes no time, so that the plan with the least memory is the fastest, too.
+  Conditions conditions = {.iterations = 2};
+  conditions.memory = MemoryOptions{.optimizer_states = 2};
+  const Scene scene(profile_of(std::vector<support::LayerSpec>(60, {10, 20, {1}})), pair_of(0, 0), 3,
+                    conditions);
+  const MemoryFront front = memory_front(scene.setting, support::schedule_of(R"({"pipeline": "sharded"})"));
+  REQUIRE(front.plans.size() == 1);
+  CHECK(front.plans.front().iteration_us == 1800);
+  CHECK(front.plans.front().lower_bound_us == 1800);
+}
+
 /// The schedules of a user who does not ask for a front, under the same options.
 std::vector<Schedule> plain_schedules(const std::string& options, std::size_t layers) {
   std::vector<Schedule> out;

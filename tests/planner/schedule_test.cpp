@@ -303,7 +303,7 @@ TEST_CASE("schedule: what is not a schedule is refused, with the nearest name") 
        "s.json: /overlap_gather: expected true or false, got 1"},
       {R"({"pipeline": "zero", "overlap": false})",
        "s.json: /overlap: expected a key among " + keys +
-           ", overlap_gather, stage, all_reduce_gradients, got 'overlap'"},
+           ", overlap_gather, stage, all_reduce_gradients, got 'overlap', did you mean 'overlap_gather'?"},
       {R"({"compression": "zip"})", "s.json: /compression: expected one of none, " +
                                         support::listed(planner::built_in_compressors()) + R"(, got "zip")"},
       {R"({"compression": {"name": "x", "ratio": 0.5, "encode": {"start_us": 1}}})",

@@ -366,7 +366,8 @@ TEST_CASE("searches: wrong keys and ranges are refused") {
       {R"({"kind": "grid", "seed": 1})",
        "s.json: /seed: expected a key among kind, of, from_bytes, to_bytes, probes, got 'seed'"},
       {R"({"kind": "sweep", "from": 2})",
-       "s.json: /from: expected a key among kind, of, from_bytes, to_bytes, got 'from'"},
+       "s.json: /from: expected a key among kind, of, from_bytes, to_bytes, got 'from', did you mean "
+       "'from_bytes'?"},
       {R"({"kind": "sweep", "of": "groups", "from_bytes": 2})",
        "s.json: /from_bytes: expected a key among kind, of, from, to, got 'from_bytes'"},
       {R"({"kind": "sweep", "of": "layers", "from": 0})",

@@ -205,7 +205,7 @@ TEST_CASE("counted quantities: what they cannot count is refused with its place"
       "p.json: /figures/0/quantity/calls: expected a value, got nothing", core::InputError);
   CHECK_THROWS_WITH_AS(
       (void)measured(counted("counted_words", "top", "1", 2)),
-      R"(p.json: /figures/0/quantity/collective: expected one of dense, topk-a, topk-dsa, topk-a in rounds, topk-dsa in rounds, gtopk, ok-topk, got "top")",
+      R"(p.json: /figures/0/quantity/collective: expected one of dense, topk-a, topk-dsa, topk-a in rounds, topk-dsa in rounds, gtopk, ok-topk, got "top", did you mean 'topk-a'?)",
       core::InputError);
 }
 

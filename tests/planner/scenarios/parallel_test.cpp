@@ -495,7 +495,7 @@ TEST_CASE("scenario: how workers of several nodes differ is uncertain unless the
     CAPTURE(schedule);
     // Communication is all but hidden. Of 64 workers the slowest is expected 2.36 standard deviations slower,
     // and the spread is from 0 to twice 1.48 %.
-    CHECK(width(64, schedule, parallel) > 0.05);
+    CHECK(width(64, schedule, parallel) > 0.035);
     CHECK(width(64, schedule, parallel) < 0.11);
     CHECK(width(64, schedule, parallel + R"(, "worker_spread": 0)") < 0.03);
     CHECK(width(8, schedule, parallel) == 0);

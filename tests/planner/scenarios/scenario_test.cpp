@@ -690,6 +690,19 @@ TEST_CASE(
   check(1, 0);
   check(2, 0.56419);
   check(100, 2.50759);
+  // Workers that are simulated one by one are slowed once, too.
+  const std::string straggler = R"(, "stragglers": [{"worker": 0, "slowdown": 1.0112838}])";
+  for (const char* const more : {R"(, "fidelity": "steps")", R"(, "jitter": {"sigma": 0.01})"}) {
+    CAPTURE(more);
+    CHECK(iteration_us(spread + more, 2) == doctest::Approx(iteration_us(straggler + more, 2)).epsilon(1e-4));
+  }
+  const auto slowest_us = [](const std::string& more) {
+    const auto by_worker =
+        run(read(R"({"workers": 2, "schedules": ["wfbp"])" + more + "}")).entries.front().by_worker;
+    return by_worker ? by_worker->iteration.p50_us : 0;
+  };
+  CHECK(slowest_us(spread) == doctest::Approx(slowest_us(straggler)).epsilon(1e-4));
+  CHECK(slowest_us(spread) > 0);
   const Scenario two = read(R"({"workers": 2, "schedules": ["wfbp"], "worker_spread": 0.02})");
   const planner::Change faster = planner::read_change("no-stragglers", two.profile);
   CHECK(run(two, {.changes = {faster}}).entries.front().what_if.front().metrics.iteration_us ==
