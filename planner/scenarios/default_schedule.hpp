@@ -12,10 +12,6 @@ namespace scenarios {
 /// The all-reduces of the scenario's schedules, each once, but for those that a pipeline prescribes.
 std::vector<planner::Algorithm> all_reduces(const Scenario& scenario);
 
-/// Whether the schedule sends all-reduces and the network did not measure them, as one that was imported from
-/// a trace of FSDP: only reduce-scatters and all-gathers were measured.
-bool lacks_all_reduces(const core::Network& network, const planner::Schedule& schedule);
-
 /// A named schedule with the all-reduce of the scenario's schedules; where they differ, with the one that
 /// makes it fastest on this number of workers. A schedule of the scenario stays as it is. Where it sends
 /// all-reduces and the network did not measure them, the first schedule that the scenario names and that does

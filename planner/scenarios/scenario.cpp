@@ -17,7 +17,7 @@
 #include "core/limits.hpp"
 #include "core/profile.hpp"
 #include "planner/cost/derived.hpp"
-#include "planner/scenarios/default_schedule.hpp"
+#include "planner/scenarios/lacking_costs.hpp"
 #include "planner/scenarios/limits.hpp"
 #include "planner/scenarios/links.hpp"
 #include "planner/scenarios/stragglers.hpp"

@@ -11,7 +11,7 @@
 #include "core/estimate/estimated_profile.hpp"
 #include "core/limits.hpp"
 #include "core/printable.hpp"
-#include "planner/scenarios/default_schedule.hpp"
+#include "planner/scenarios/lacking_costs.hpp"
 #include "planner/scenarios/scenario.hpp"
 
 namespace scenarios {
