@@ -76,7 +76,8 @@ bool has_spread(const Scenario& scenario, std::int64_t workers) {
 std::optional<planner::Interval> interval_divided(const Scenario& scenario, const Schedule& schedule,
                                                   const ParallelRun& run, std::int64_t samples,
                                                   const std::function<void(std::int64_t)>& progress) {
-  const Scenario same_parts = with_change(scenario, run, {});
+  Scenario same_parts = with_change(scenario, run, {});
+  same_parts.schedules.clear();  // copied in every sample, and not used there
   const Schedule same_groups = with_groups(schedule, groups_by_part(run));
   const auto sampled_us = [&](std::uint64_t sample) {
     Scenario then = same_parts;

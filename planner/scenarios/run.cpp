@@ -163,10 +163,12 @@ Entry entry_of(const Schedule& schedule, const planner::Metrics& metrics) {
           .what_if = {}};
 }
 
-/// The work of a sample of a divided run: its parts are lowered and simulated.
+/// The work of a sample of a divided run: inputs are drawn and costs worked out, and its parts are lowered
+/// and simulated.
 double work_of(const planner::ParallelRun& run) {
+  constexpr double kSample = 20'000;
   constexpr double kTask = 150;
-  return kTask * static_cast<double>(run.graph.tasks.size());
+  return kSample + kTask * static_cast<double>(run.graph.tasks.size());
 }
 
 Entry entry_of_stages(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
