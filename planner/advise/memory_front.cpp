@@ -312,7 +312,8 @@ class Search {
     }
   }
 
-  /// Likewise of these plans, each on a thread of its own.
+  /// Works out the bounds of these plans, each on a thread of its own, and looks at the plans that they come
+  /// from.
   void settle(std::span<const std::pair<Shape, ShardedPlan>> plans) {
     const std::int64_t steps = std::min(kMostSteps, steps_left_);
     std::vector<std::future<Relaxed>> found(plans.size());
@@ -326,10 +327,10 @@ class Search {
     }
     for (std::size_t i = plans.size(); i-- > 0;) {
       if (!found[i].valid()) continue;
-      const Relaxed told = found[i].get();
-      add_bound(known_bounds_.at({plans[i].first.unit, plans[i].second.peak_bytes}), told, steps);
-      steps_left_ -= told.steps;
-      for (const auto& [shape, ahead] : told.plans) look_at(shape, ahead);
+      const Relaxed bound = found[i].get();
+      add_bound(known_bounds_.at({plans[i].first.unit, plans[i].second.peak_bytes}), bound, steps);
+      steps_left_ -= bound.steps;
+      for (const auto& [shape, ahead] : bound.plans) look_at(shape, ahead);
     }
   }
 

@@ -60,7 +60,7 @@ TEST_CASE("frozen parameters: a layer of them goes to the neighbour of its block
   CHECK(workload.gradients[1].first_layer == 0);
   CHECK(workload.gradients[1].last_layer == 2);
 
-  // Of two tensors the first travels with what is before, the second with what is behind.
+  // The first of two tensors travels with what is before it, and the second with what is behind it.
   profile.layers[1].tensors.push_back({.name = "h.0.a.bias", .elements = 3});
   profile.layers[1].frozen_elements = 100;
   CHECK(elements_of(profile) == Elements{4, 8, 120});

@@ -68,7 +68,7 @@ TEST_CASE("interval: the range of a profile's times, of all layers at once") {
 }
 
 TEST_CASE("interval: a spread of workers lies between none and twice the given one") {
-  // Of 100 workers the slowest is expected 2.508 standard deviations slower: from 1000 to 1100.3 us.
+  // The slowest of 100 workers is expected 2.508 standard deviations slower: from 1000 to 1100.3 us.
   const core::Profile profile = support::profile_of({{400, 600, {10}}});
   const auto found = interval_of(profile, support::link_of(0, 0), 100, R"("wfbp")", {.worker_spread = 0.02});
   REQUIRE(found.has_value());

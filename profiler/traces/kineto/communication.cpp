@@ -139,7 +139,8 @@ class GatheredBytes {
     }
   }
 
-  /// What is gathered rarely, a loss for example, is small.
+  /// When parameters are gathered. A pass counts only with a tenth of all bytes, because other gathers, of a
+  /// loss for example, are small.
   Gathers when(bool by_modules) const {
     constexpr double kHardlyAny = 0.1;
     if (all_ <= 0) return Gathers::never;

@@ -497,13 +497,37 @@ TEST_CASE("scenario: how workers of several nodes differ is uncertain unless the
     const std::string& schedule = each.schedule;
     const std::string& parallel = each.parallel;
     CAPTURE(schedule);
-    // Communication is all but hidden. Of 64 workers the slowest is expected 2.36 standard deviations slower,
+    // Communication is all but hidden. The slowest of 64 workers is expected 2.36 standard deviations slower,
     // and the spread is from 0 to twice 1.48 %.
     CHECK(width(64, schedule, parallel) > 0.035);
     CHECK(width(64, schedule, parallel) < 0.11);
     CHECK(width(64, schedule, parallel + R"(, "worker_spread": 0)") < 0.03);
     CHECK(width(8, schedule, parallel) == 0);
   }
+}
+
+TEST_CASE("scenario: of many schedules with stages each has an interval of fewer samples") {
+  const auto samples = [](std::size_t schedules) {
+    std::string names = R"("wfbp")";
+    for (std::size_t i = 1; i < schedules; ++i) names += R"(, "wfbp")";
+    const std::string layer =
+        R"({{"name": "{0}", "kind": "k", "forward_us": 10, "backward_us": 20, "tensors": [{{"name": "{0}.w", "elements": 9}}]}})";
+    const scenarios::Scenario scenario = scenarios::read_scenario(
+        core::Field::parse(
+            fmt::format(R"({{"format": "fusewise.scenario", "version": 1, "workers": 4, "schedules": [{}],
+                "profile": {{"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 1,
+                  "dtype": "float32", "device": "d", "origin": {{"kind": "estimated", "source": "s"}},
+                  "compute_range": {{"low": 0.5, "high": 2}}, "layers": [{}, {}]}},
+                "network": {{"format": "fusewise.network", "version": 1, "name": "n",
+                  "origin": {{"kind": "measured", "source": "s"}}, "link": {{"alpha_us": 1, "beta_us_per_byte": 0.01}}}},
+                "parallel": {{"pipeline": 2, "stages": {{"schedule": "1f1b", "micro_batches": 2}}}}}})",
+                        names, fmt::format(fmt::runtime(layer), "a"), fmt::format(fmt::runtime(layer), "b")),
+            "s.json"),
+        true);
+    return scenarios::run(scenario).entries.front().interval->samples;
+  };
+  CHECK(samples(1) == 200);
+  CHECK(samples(1000) < 60);  // a second in all, with 20 us and more for each
 }
 
 TEST_CASE("scenario: an estimate that the scenario names is divided, one from a file is warned of") {
