@@ -140,12 +140,13 @@ class GatheredBytes {
   }
 
   /// When parameters are gathered. A pass counts only with a tenth of all bytes, because other gathers, of a
-  /// loss for example, are small.
+  /// loss for example, are small. FSDP gathers the model's own parameters before the first layer runs.
   Gathers when(bool by_modules) const {
     constexpr double kHardlyAny = 0.1;
     if (all_ <= 0) return Gathers::never;
     if (backward_ >= kHardlyAny * all_) return Gathers::for_forward_and_backward;
-    if (forward_ >= kHardlyAny * all_) return by_modules ? Gathers::for_forward : Gathers::beside_forward;
+    if (by_modules) return Gathers::for_forward;
+    if (forward_ >= kHardlyAny * all_) return Gathers::beside_forward;
     return 2 * beside_ns_ > outside_ns_ ? Gathers::beside_forward : Gathers::after_update;
   }
 

@@ -28,6 +28,7 @@
 #include "profiler/traces/kineto/micro_batches.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
 #include "profiler/traces/kineto/shapes.hpp"
+#include "profiler/traces/kineto/sharded_groups.hpp"
 #include "profiler/traces/kineto/used_steps.hpp"
 
 namespace kineto {
@@ -789,6 +790,8 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
       .computes_on_host = found.on_host(),
       .gathers = found.communication.gathers,
       .curve_warnings = network_warnings(found.communication)};
+  if (out.gathers == core::Gathers::for_forward || out.gathers == core::Gathers::for_forward_and_backward)
+    out.sharded = sharded_groups(found.trace, found.calls, found.used.steps, found.found.layers);
   out.account = account_of(found, out.profile);
   out.warnings = warnings_of(found, out.profile, options);
   return out;

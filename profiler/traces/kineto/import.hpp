@@ -11,6 +11,7 @@
 #include "core/gathers.hpp"
 #include "core/network.hpp"
 #include "core/profile.hpp"
+#include "core/sharded_groups.hpp"
 #include "profiler/traces/import.hpp"
 
 namespace kineto {
@@ -26,6 +27,7 @@ struct Imported {
   std::vector<std::int64_t> buckets = {};  ///< elements of what sums its gradients, in their order
   bool computes_on_host = false;           ///< operators on the CPU are its kernels
   core::Gathers gathers = core::Gathers::never;
+  core::ShardedGroups sharded = {};       ///< where parameters are gathered for passes
   std::vector<std::string> account = {};  ///< lines for a person
   std::vector<std::string> warnings = {};
   std::vector<std::string> curve_warnings = {};  ///< on the network

@@ -1,0 +1,24 @@
+// The groups in which a job gathers its parameters and scatters its gradients, as a trace shows them.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace core {
+
+struct ShardedGroup {
+  std::vector<std::string> tensors;  ///< names of those of the profile, in the order in which they are ready
+  bool is_gathered_again = true;     ///< its parameters, for backward passes
+};
+
+struct ShardedGroups {
+  std::vector<ShardedGroup> groups = {};  ///< in the order of their reduce-scatters; empty if not known
+  std::uint32_t prefetch = 1;             ///< how many of them forward passes gather ahead
+  std::uint32_t backward_prefetch = 1;
+  bool are_of_fsdp2 = false;  ///< whose gathers and reduce-scatters have buffers of their own
+  std::string warning = {};   ///< what a prediction with them leaves out, or why they are not known
+};
+
+}  // namespace core
