@@ -10,13 +10,13 @@
 #include "cli/chosen_schedule.hpp"
 #include "cli/import_ranks.hpp"
 #include "cli/input.hpp"
+#include "cli/measured_iteration.hpp"
 #include "core/chrome_trace.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/printable.hpp"
 #include "core/quantities.hpp"
 #include "planner/plan/plan_file.hpp"
-#include "planner/scenarios/replay.hpp"
 #include "profiler/traces/kineto/calls.hpp"
 #include "profiler/traces/kineto/import.hpp"
 
@@ -108,12 +108,7 @@ kineto::Imported imported_with_waiting(const ranks::Report& report, const ranks:
   kineto::take_for_waiting(out, ranks::constant_waiting_us(report, rank, *group));
   std::vector<std::string> said_elsewhere;
   scenarios::replay(out.profile, curves_of(report, trace, options, said_elsewhere),
-                    {.iteration_us = out.iteration_us,
-                     .exposed_us = out.exposed_us,
-                     .buckets = out.buckets,
-                     .collectives_block = out.computes_on_host,
-                     .gathers = out.gathers,
-                     .waiting_us = kineto::exposed_waiting_us(out, *waiting_us)});
+                    measured_iteration(out, kineto::exposed_waiting_us(out, *waiting_us)));
   return out;
 }
 
@@ -217,10 +212,9 @@ compared::Iteration predicted_from_trace(const ranks::Report& report, const Comp
   const kineto::Imported imported = imported_with_waiting(report, trace, options);
   const core::Network network = curves_of(report, trace, options, warnings)
                                     .value_or(core::Network{.name = "none", .link = core::Link{}});
-  const scenarios::Scenario scenario = scenarios::repeated(imported.profile, network,
-                                                           {.buckets = imported.buckets,
-                                                            .collectives_block = imported.computes_on_host,
-                                                            .gathers = imported.gathers});
+  const scenarios::Scenario scenario =
+      scenarios::repeated(imported.profile, network, measured_iteration(imported));
+  if (!imported.sharded.warning.empty()) add(warnings, {imported.sharded.warning});
   const planner::Schedule& schedule = scenario.schedules.front();
   const std::int64_t workers = scenario.workers.front();
   compared::Iteration out = compared::predicted(scenario, schedule, workers, imported.exchange_us);

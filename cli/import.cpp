@@ -12,14 +12,15 @@
 #include "cli/commands.hpp"
 #include "cli/import_ranks.hpp"
 #include "cli/input.hpp"
+#include "cli/measured_iteration.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/model/model.hpp"
+#include "core/quantities.hpp"
 #include "core/text_table.hpp"
 #include "planner/job/registry.hpp"
-#include "planner/scenarios/replay.hpp"
 #include "profiler/traces/kineto/import.hpp"
 #include "profiler/traces/ranks/execution_trace.hpp"
 
@@ -44,6 +45,7 @@ struct Options {
 };
 
 constexpr std::string_view kKineto = "kineto";
+constexpr std::string_view kFsdp = "fsdp";
 
 /// Parts of the iteration that add up to it, as measured and as predicted. Each measured part is the median
 /// of all iterations; waiting is that of the rank of the profile. What is missing and is taken for waiting,
@@ -77,6 +79,7 @@ std::string parts_table(const kineto::Imported& imported, const scenarios::Repla
 struct Prediction {
   std::string text;
   std::string plan;
+  std::size_t divided = 0;  ///< groups of which the plan has parts
   std::string_view schedule = {};
 };
 
@@ -94,13 +97,8 @@ Prediction add_waiting(kineto::Imported& imported, std::optional<double> waiting
   constexpr double kLargePercent = 5;
   if (!imported.profile.iteration) return {};
   if (waiting_us) waiting_us = kineto::exposed_waiting_us(imported, *waiting_us);
-  const scenarios::Replay run = scenarios::replay(imported.profile, imported.network,
-                                                  {.iteration_us = imported.iteration_us,
-                                                   .exposed_us = imported.exposed_us,
-                                                   .buckets = imported.buckets,
-                                                   .collectives_block = imported.computes_on_host,
-                                                   .gathers = imported.gathers,
-                                                   .waiting_us = waiting_us});
+  const scenarios::Replay run =
+      scenarios::replay(imported.profile, imported.network, measured_iteration(imported, waiting_us));
   const auto percent = [&](double us) {
     return fmt::format("{:+.1f} %", 100 * (us / imported.iteration_us - 1));
   };
@@ -113,10 +111,12 @@ Prediction add_waiting(kineto::Imported& imported, std::optional<double> waiting
     warnings.push_back(fmt::format("the predicted iteration differs from the measured one by {}{}",
                                    percent(run.predicted_us),
                                    added.empty() ? "" : fmt::format(" before {}", added)));
-  const std::string buckets = run.buckets > 0
-                                  ? fmt::format(", with the trace's {} bucket{} (--plan writes them)",
-                                                run.buckets, run.buckets == 1 ? "" : "s")
-                                  : "";
+  if (!imported.sharded.warning.empty() && run.schedule == kFsdp)
+    warnings.push_back(imported.sharded.warning);
+  const std::string buckets =
+      run.buckets > 0 ? fmt::format(", with the trace's {} {}{} (--plan writes them)", run.buckets,
+                                    run.schedule == kFsdp ? "group" : "bucket", run.buckets == 1 ? "" : "s")
+                      : "";
   const std::string before = added.empty() ? ""
                                            : fmt::format("; {}, without which it is {} ms ({})", added,
                                                          ms(run.predicted_us), percent(run.predicted_us));
@@ -125,16 +125,22 @@ Prediction add_waiting(kineto::Imported& imported, std::optional<double> waiting
                               ms(imported.iteration_us), percent(run.iteration_us), buckets, before,
                               parts_table(imported, run, waiting_us)),
           .plan = run.plan,
+          .divided = run.divided,
           .schedule = run.schedule};
 }
 
-/// Throws InputError if no plan describes what was predicted.
-void check_has_plan(const Prediction& prediction, const std::string& trace) {
+/// Throws InputError if no plan describes what was predicted. Adds a warning if one does not as a whole.
+void check_plan(const Prediction& prediction, const std::string& trace, std::vector<std::string>& warnings) {
+  if (prediction.divided > 0)
+    warnings.push_back(fmt::format(
+        "a plan's groups are neighbours in backward order: it holds {} of the job's in parts, which the "
+        "prediction that import prints does not",
+        core::counted(static_cast<std::int64_t>(prediction.divided), "group")));
   if (!prediction.plan.empty()) return;
-  if (prediction.schedule == "fsdp")
+  if (prediction.schedule == kFsdp)
     throw core::InputError(fmt::format(
-        "{}: /: expected collectives of DDP or ZeRO-1/2, to write a plan of their buckets, got those of "
-        "FSDP, whose groups are modules; fusewise compare takes its trace without --plan, or with a "
+        "{}: /: expected collectives whose sizes tell their gradients, to write a plan of them, got those of "
+        "FSDP whose groups are not known; fusewise compare takes its trace without --plan, or with a "
         "scenario whose schedule is fsdp2",
         core::one_line(trace)));
   throw core::InputError(fmt::format(
@@ -191,7 +197,7 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
       if (!is_said_of_ranks(warnings, warning)) warnings.push_back(warning);
   kineto::take_for_waiting(imported, of_ranks.constant_waiting_us);
   const Prediction prediction = add_waiting(imported, of_ranks.waiting_us, warnings);
-  if (!options.plan.empty()) check_has_plan(prediction, trace);
+  if (!options.plan.empty()) check_plan(prediction, trace, warnings);
   print_warnings(warnings);  // nothing after this finds fault with the trace
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, profile_text(imported.profile)});
@@ -436,7 +442,8 @@ void add_import(const Command& program) {
                      "write a network made from the NCCL kernels of a trace to this file");
   command
       .add_output("--plan", options->plan,
-                  "write the buckets of DDP or ZeRO-1/2 that a trace shows to this file, as a plan for "
+                  "write the buckets of DDP or ZeRO-1/2, or the groups of FSDP, that a trace shows to this "
+                  "file, as a plan for "
                   "scenarios and compare")
       .needs(output);
   command.add_option("--group", options->group,

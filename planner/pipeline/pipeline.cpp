@@ -30,7 +30,7 @@ PipelineOptions read_options(const core::Field& field, const Pipeline& pipeline,
 }
 
 PipelineOptions for_model(PipelineOptions options, const Workload& workload) {
-  options.keeps_last_group = options.keeps_tied && shares_ends(workload);
+  options.keeps_last_group = options.keeps_last_group || (options.keeps_tied && shares_ends(workload));
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include "planner/job/workload.hpp"
 #include "planner/plan/plan_file.hpp"
 #include "planner/scenarios/run.hpp"
+#include "planner/scenarios/sharded_replay.hpp"
 
 namespace scenarios {
 namespace {
@@ -102,8 +103,29 @@ bool are_gradients(const core::Profile& profile, const std::vector<std::int64_t>
   return std::abs(sum - all) <= kTolerance * all;
 }
 
+bool has_groups(const Replay& replay, const MeasuredIteration& measured) {
+  return replay.schedule == "fsdp" && !measured.sharded.groups.empty();
+}
+
+/// The profile as it is simulated.
+core::Profile profile_of(const core::Profile& profile, const Replay& replay,
+                         const MeasuredIteration& measured) {
+  return has_groups(replay, measured) ? in_groups(profile, measured.sharded) : profile;
+}
+
+std::string fsdp_schedule(const core::Profile& profile, Replay& replay, const MeasuredIteration& measured) {
+  if (!has_groups(replay, measured)) return fsdp_text(measured);
+  const PlanOfNeighbours plan =
+      plan_of_neighbours(profile, measured.sharded, replay.workers, measured.collectives_block);
+  replay.plan = plan.text;
+  replay.divided = plan.divided;
+  replay.buckets = measured.sharded.groups.size();
+  return schedule_of_groups(profile_of(profile, replay, measured), measured.sharded, replay.workers,
+                            measured.collectives_block);
+}
+
 std::string schedule_of(const core::Profile& profile, Replay& replay, const MeasuredIteration& measured) {
-  if (replay.schedule == "fsdp") return fsdp_text(measured);
+  if (replay.schedule == "fsdp") return fsdp_schedule(profile, replay, measured);
   const bool is_zero = replay.schedule == kZero;
   if ((replay.schedule != "ddp" && !is_zero) || !are_gradients(profile, measured.buckets))
     return is_zero ? fmt::format(R"({{"name": "zero1", {}}})", zero_keys(replay))
@@ -115,16 +137,15 @@ std::string schedule_of(const core::Profile& profile, Replay& replay, const Meas
 }
 
 Scenario with_schedule(const core::Profile& profile, const core::Network& network,
-                       const std::string& schedule, std::int64_t workers) {
+                       const std::string& schedule, const Replay& replay, const MeasuredIteration& measured) {
   const std::string text = fmt::format(
       R"({{"format": "fusewise.scenario", "version": 1, "profile": {}, "network": {}, "workers": {}, "schedules": [{}]}})",
-      core::profile_text(profile), core::network_text(network), workers, schedule);
-  return read_scenario(core::Field::parse(text, profile.model));
-}
-
-planner::Metrics simulated(const core::Profile& profile, const core::Network& network,
-                           const std::string& schedule, std::int64_t workers) {
-  return run(with_schedule(profile, network, schedule, workers)).entries.front().metrics;
+      core::profile_text(profile_of(profile, replay, measured)), core::network_text(network), replay.workers,
+      schedule);
+  Scenario out = read_scenario(core::Field::parse(text, profile.model));
+  if (has_groups(replay, measured))
+    out.schedules.front().options.keeps_last_group = keeps_last_group(measured.sharded);
+  return out;
 }
 
 double computing_us(const core::Profile& profile) {
@@ -141,7 +162,7 @@ Scenario repeated(const core::Profile& profile, const core::Network& network,
                   const MeasuredIteration& measured) {
   Replay as_measured = suggested(network, measured);
   const std::string schedule = schedule_of(profile, as_measured, measured);
-  return with_schedule(profile, network, schedule, as_measured.workers);
+  return with_schedule(profile, network, schedule, as_measured, measured);
 }
 
 Replay replay(core::Profile& profile, const std::optional<core::Network>& network,
@@ -152,7 +173,8 @@ Replay replay(core::Profile& profile, const std::optional<core::Network>& networ
   const std::string schedule = schedule_of(profile, out, measured);
   out.computing_us = computing_us(profile);
   const auto simulate = [&] {
-    const planner::Metrics metrics = simulated(profile, used, schedule, out.workers);
+    const planner::Metrics metrics =
+        run(with_schedule(profile, used, schedule, out, measured)).entries.front().metrics;
     out.iteration_us = metrics.iteration_us;
     out.exposed_us = metrics.exposed_communication_us;
     out.waiting_us = profile.iteration->waiting_us;

@@ -12,6 +12,7 @@
 #include "core/gathers.hpp"
 #include "core/network.hpp"
 #include "core/profile.hpp"
+#include "core/sharded_groups.hpp"
 #include "planner/scenarios/scenario.hpp"
 
 namespace scenarios {
@@ -24,6 +25,7 @@ struct MeasuredIteration {
   /// FSDP's collectives stop the worker that issues them, as over Gloo, instead of running beside compute.
   bool collectives_block = false;
   core::Gathers gathers = core::Gathers::never;
+  core::ShardedGroups sharded = {};  ///< of FSDP; without groups each layer is one
   /// Waiting for slower workers, where the traces of several say it. It becomes waiting_us of the profile.
   std::optional<double> waiting_us = std::nullopt;
 };
@@ -33,8 +35,9 @@ struct Replay {
   bool all_reduces = false;     ///< zero: whole gradients are summed
   bool gathers_beside = false;  ///< zero: parameters, under the next forward pass
   std::int64_t workers = 1;
-  std::size_t buckets = 0;  ///< of the trace, if they were used instead of the schedule's rule
+  std::size_t buckets = 0;  ///< or groups of the trace, if they were used instead of the schedule's rule
   std::string plan = {};    ///< of these buckets, a fusewise.plan; empty without them
+  std::size_t divided = 0;  ///< groups that the plan holds in parts, as their gradients are no neighbours
   /// The simulated iteration of the profile as it is then; the next four are parts of it that add up to it.
   double iteration_us = 0;
   double computing_us = 0;  ///< kernels of layers and of the update
@@ -49,7 +52,8 @@ struct Replay {
 
 /// Returns a scenario that repeats the iteration of a trace, with the schedule that its collectives suggest
 /// (fsdp, zero or ddp) and on as many workers as took part. The buckets are used with zero and DDP instead of
-/// their rules if they add up to the gradients within 1 %.
+/// their rules if they add up to the gradients within 1 %, and the groups with FSDP if they are known. The
+/// gradients of a group become neighbours in the scenario's profile.
 Scenario repeated(const core::Profile& profile, const core::Network& network,
                   const MeasuredIteration& measured);
 

@@ -1,5 +1,6 @@
 // What was measured beside what was predicted: parts add up, and a real job through the program.
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -291,7 +292,7 @@ TEST_CASE("compare: the end of a collective that an earlier iteration began is n
 }
 
 TEST_CASE(
-    "compare, import: the trace of an FSDP job has neither all-reduces for a plan nor buckets for one") {
+    "compare, import: the trace of an FSDP job has no all-reduces for a plan, and groups that make one") {
   const ImportedJob job;
   const std::string plan = job.folder / "x.plan.json";
   REQUIRE(support::run_program({"plan", job.scenario, "-o", plan}).exit_code == 0);
@@ -304,14 +305,33 @@ TEST_CASE(
           ": /: expected all-reduces, which a plan with the pipeline wfbp sends, got reduce_scatter, "
           "all_gather alone, as of FSDP or ZeRO; compare a plan with their pipeline, or give a network that "
           "has all-reduces (--network)\n");
+  const std::string groups = job.folder / "g.json";
   const support::Outcome imported =
-      support::run_program({"import", trace, "-o", job.folder / "f.json", "--plan", job.folder / "g.json"});
-  CHECK(imported.exit_code == 2);
-  CHECK(imported.err ==
-        trace +
-            ": /: expected collectives of DDP or ZeRO-1/2, to write a plan of their buckets, got those of "
-            "FSDP, whose groups are modules; fusewise compare takes its trace without --plan, or with a "
-            "scenario whose schedule is fsdp2\n");
+      support::run_program({"import", trace, "-o", job.folder / "f.json", "--plan", groups});
+  CHECK(imported.exit_code == 0);
+  CHECK(imported.out.find("with the trace's 3 groups (--plan writes them)") != std::string::npos);
+  CHECK(
+      imported.err.find("a plan's groups are neighbours in backward order: it holds 1 group of the job's in "
+                        "parts, which the prediction that import prints does not\n") != std::string::npos);
+  CHECK(support::run_program({"compare", trace, "--plan", groups}).exit_code == 0);
+}
+
+TEST_CASE("compare: the collectives of an FSDP job are those of its groups") {
+  const std::string trace = (support::source_dir() / "tests/data/cpu/fsdp").string();
+  const support::Outcome outcome = support::run_program({"compare", trace, "--json"});
+  REQUIRE(outcome.exit_code == 0);
+  const auto comparison = nlohmann::json::parse(outcome.out);
+  const auto bytes = [&](std::size_t side) {
+    std::vector<double> out;
+    for (const auto& each : comparison.at("sides").at(side).at("collectives"))
+      out.push_back(each.at("bytes"));
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  // two blocks and the model's own group: gathered, the blocks again, and scattered
+  CHECK(bytes(0) ==
+        std::vector<double>{2119584, 2119584, 3159040, 3159040, 3159040, 3159040, 3159040, 3159040});
+  CHECK(bytes(1) == bytes(0));
 }
 
 TEST_CASE("compare: a plan whose shards all workers hold together needs no all-reduces") {
