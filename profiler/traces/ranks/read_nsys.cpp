@@ -53,8 +53,15 @@ std::string uri_of(const std::string& path) {
 
 class Row {
  public:
-  explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
-  std::int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
+  Row(sqlite3_stmt* statement, const std::string& path) : statement_(statement), path_(path) {}
+  /// SQLite reads a text or a fraction as some integer; here they are refused. 0 where there is no value.
+  std::int64_t integer(int column) const {
+    const int type = sqlite3_column_type(statement_, column);
+    if (type != SQLITE_INTEGER && type != SQLITE_NULL)
+      refuse(path_, fmt::format("integers in the column {}", sqlite3_column_name(statement_, column)),
+             text(column));
+    return sqlite3_column_int64(statement_, column);
+  }
   bool is_null(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
   std::string text(int column) const {
     const void* const data = sqlite3_column_blob(statement_, column);
@@ -64,6 +71,7 @@ class Row {
 
  private:
   sqlite3_stmt* statement_;
+  const std::string& path_;
 };
 
 class Database {
@@ -98,7 +106,7 @@ class Database {
     try {
       while ((status = sqlite3_step(statement)) == SQLITE_ROW) {
         if (++rows > kMaxRows) refuse(path_, fmt::format("tables of at most {} rows", kMaxRows), "more");
-        take(Row(statement));
+        take(Row(statement, path_));
       }
     } catch (...) {
       sqlite3_finalize(statement);

@@ -152,6 +152,22 @@ TEST_CASE("nsys: a view in place of the table of texts is refused, as it may hav
                        core::InputError);
 }
 
+TEST_CASE("nsys: a time or a number that is no integer is refused with its column, not read as one") {
+  for (const auto& [column, value] :
+       {std::pair("start", "'soon'"), std::pair("end", "1.5"), std::pair("deviceId", "x'00'")}) {
+    const support::TemporaryFolder folder;
+    const std::string path = make_export(folder, "NULL, NULL");
+    sqlite3* database = nullptr;
+    REQUIRE(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
+    const std::string change = fmt::format("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET {} = {}", column, value);
+    REQUIRE(sqlite3_exec(database, change.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+    sqlite3_close(database);
+    CAPTURE(change);
+    const std::string expected = fmt::format("/: expected integers in the column {}, got ", column);
+    CHECK_THROWS_WITH_AS((void)read_nsys(path, ""), doctest::Contains(expected.c_str()), core::InputError);
+  }
+}
+
 TEST_CASE("nsys: a GPU with more than 10,000 streams without communicators is refused") {
   const support::TemporaryFolder folder;
   const std::string path = make_export(folder, "NULL, NULL");  // one of them is there
