@@ -1,5 +1,7 @@
 // fusewise calibrate: fits profiles and networks to the measured throughputs of a few runs.
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,6 +13,7 @@
 #include "cli/input.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/terminal.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/files.hpp"
@@ -93,7 +96,9 @@ void calibrate(const Options& options) {
                                    core::one_line(std::filesystem::path(source).filename().string())));
   if (!options.output.empty()) files.push_back({.file = options.output, .text = json});
   core::write_files(files);
-  print(options.json ? json : validate::calibration_table(result, predictor));
+  options.json
+      ? print(json)
+      : print_for_people(validate::calibration_table(result, predictor, terminal_width(STDOUT_FILENO)));
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 // fusewise compare: what traces of a job measured beside what was predicted, or beside other traces.
 
+#include <unistd.h>
+
 #include <memory>
 
 #include "cli/commands.hpp"
 #include "cli/comparisons.hpp"
 #include "cli/output.hpp"
+#include "cli/terminal.hpp"
 
 namespace cli {
 namespace {
@@ -16,7 +19,8 @@ struct Options : CompareOptions {
 void compare(const Options& options) {
   const compared::Comparison comparison = comparison_of(options);
   print_warnings(comparison.warnings);
-  options.json ? print(comparison_json(comparison)) : print_for_people(comparison_text(comparison));
+  options.json ? print(comparison_json(comparison))
+               : print_for_people(comparison_text(comparison, terminal_width(STDOUT_FILENO)));
 }
 
 }  // namespace

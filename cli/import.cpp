@@ -2,6 +2,8 @@
 
 #include "profiler/traces/import.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -15,6 +17,7 @@
 #include "cli/measured_iteration.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/terminal.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/model/model.hpp"
@@ -268,7 +271,8 @@ void import_job(const Options& options, const traces::ImportOptions& import_opti
       if (!options.json) print_for_people(summary(*measured.network) + '\n');
     }
   }
-  options.json ? print(report_json(report)) : print_for_people(report_text(report));
+  options.json ? print(report_json(report))
+               : print_for_people(report_text(report, terminal_width(STDOUT_FILENO)));
 }
 
 /// An execution trace has no times, so that it makes no profile.

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -14,6 +16,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/files.hpp"
+#include "core/text_table.hpp"
 
 namespace cli {
 namespace {
@@ -140,19 +143,20 @@ std::string summary(const core::Network& network) {
 }
 
 std::string summary(const core::CompressorCosts& costs) {
-  std::string out = fmt::format("compressors on {}\n  {:<11} {:>7} {:>11} {:>12} {:>9} {:>12} {:>9} {:>9}\n",
-                                core::one_line(costs.device), "", "density", "elements", "encode us",
-                                "spread", "decode us", "spread", "ratio");
+  const auto hundredths = [](double value) { return fmt::format("{:.2f}", value); };
+  std::vector<std::vector<std::string>> rows = {
+      {"", "density", "elements", "encode us", "spread", "decode us", "spread", "ratio"}};
   for (const core::MeasuredCompressor& compressor : costs.compressors)
     for (const core::CodeCurve& curve : compressor.curves)
       for (const core::CodePoint& point : curve.points)
-        out +=
-            fmt::format("  {:<11} {:>7} {:>11} {:>12.2f} {:>9.2f} {:>12.2f} {:>9.2f} {:>9.5f}\n",
-                        core::one_line(compressor.name), curve.density ? fmt::to_string(*curve.density) : "",
-                        point.elements, point.encode.us, point.encode.spread_us, point.decode.us,
-                        point.decode.spread_us, point.bytes / (4 * static_cast<double>(point.elements)));
-  return out + fmt::format("  command: {}\n  origin: {}\n", core::one_line(costs.command),
-                           core::one_line(costs.origin.source));
+        rows.push_back({"  " + compressor.name, curve.density ? fmt::to_string(*curve.density) : "",
+                        fmt::to_string(point.elements), hundredths(point.encode.us),
+                        hundredths(point.encode.spread_us), hundredths(point.decode.us),
+                        hundredths(point.decode.spread_us),
+                        fmt::format("{:.5f}", point.bytes / (4 * static_cast<double>(point.elements)))});
+  return fmt::format("compressors on {}\n{}  command: {}\n  origin: {}\n", core::one_line(costs.device),
+                     core::aligned(std::move(rows), {0}, terminal_width(STDOUT_FILENO)),
+                     core::one_line(costs.command), core::one_line(costs.origin.source));
 }
 
 }  // namespace cli

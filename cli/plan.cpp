@@ -1,5 +1,7 @@
 // fusewise plan: plans which gradients travel together on one number of workers.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -11,6 +13,7 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/terminal.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/json_text.hpp"
@@ -123,7 +126,8 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
   const scenarios::Considered found = scenarios::consider(scenario, workers, schedule, consider_options);
   line.end();
   const planner::Consideration& all = found.consideration;
-  const std::string text = options.json ? planner::consideration_json(all) : planner::consideration_text(all);
+  const std::string text = options.json ? planner::consideration_json(all)
+                                        : planner::consideration_text(all, terminal_width(STDOUT_FILENO));
   if (!options.output.empty()) {
     const scenarios::Planned best = scenarios::plan(scenario, workers, all.candidates[all.best].schedule);
     core::write_file(options.output, planner::plan_text(best.plan));
@@ -148,7 +152,7 @@ void memory_front(const Options& options, const scenarios::Scenario& scenario,
   if (chosen.emission)
     return options.json ? print(core::json_text(chosen.emission->json)) : print_script(chosen.emission->text);
   if (options.json) return print(planner::memory_front_json(found.front));
-  print_for_people(planner::memory_front_text(found.front));
+  print_for_people(planner::memory_front_text(found.front, terminal_width(STDOUT_FILENO)));
 }
 
 /// Prints the plans of all parts of a job with the key parallel, also explained, or what a framework makes of
@@ -171,8 +175,10 @@ void plan_parts(const Options& options, const scenarios::Scenario& scenario,
   if (options.json)
     return print(found.explanation ? scenarios::stage_explanation_json(*found.explanation)
                                    : scenarios::divided_plan_json(found));
-  print_for_people(scenarios::divided_plan_text(found) +
-                   (found.explanation ? '\n' + scenarios::stage_explanation_text(*found.explanation) : ""));
+  const std::size_t width = terminal_width(STDOUT_FILENO);
+  const std::string explained =
+      found.explanation ? '\n' + scenarios::stage_explanation_text(*found.explanation, width) : "";
+  print_for_people(scenarios::divided_plan_text(found, width) + explained);
 }
 
 /// The options of a scenario's schedule are easily taken for chosen where only the beginning of its name is

@@ -1,5 +1,7 @@
 // fusewise show: describes the contents of a file in a few lines.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -13,6 +15,7 @@
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
+#include "cli/terminal.hpp"
 #include "core/bundled.hpp"
 #include "core/errors.hpp"
 #include "core/estimate/device.hpp"
@@ -60,7 +63,7 @@ std::string plan_summary(const core::Field& file) {
 }
 
 std::string stage_plans_summary(const core::Field& file) {
-  return scenarios::divided_plan_text(scenarios::read_divided_plan(file));
+  return scenarios::divided_plan_text(scenarios::read_divided_plan(file), terminal_width(STDOUT_FILENO));
 }
 
 std::string scenario_summary(const core::Field& file) {
@@ -75,7 +78,7 @@ std::string scenario_summary(const core::Field& file) {
 }
 
 std::string memory_front_summary(const core::Field& file) {
-  return planner::memory_front_summary(planner::read_memory_front(file));
+  return planner::memory_front_summary(planner::read_memory_front(file), terminal_width(STDOUT_FILENO));
 }
 
 std::string live_validation_summary(const core::Field& file) {

@@ -1,5 +1,7 @@
 // fusewise validate: compares predictions with published results and live runs.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -15,6 +17,7 @@
 #include "cli/input.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/terminal.hpp"
 #include "cli/validate_live.hpp"
 #include "cli/validate_suite.hpp"
 #include "core/errors.hpp"
@@ -50,7 +53,8 @@ void reproduce_papers(const Options& options) {
   if (!options.output.empty())
     core::write_file(options.output, is_json_file(options.output) ? validate::papers_json(results)
                                                                   : validate::papers_page(results));
-  options.json ? print(validate::papers_json(results)) : print_for_people(validate::papers_table(results));
+  options.json ? print(validate::papers_json(results))
+               : print_for_people(validate::papers_table(results, terminal_width(STDOUT_FILENO)));
   const std::vector<std::string> faults = validate::faults(results);
   if (!faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(faults, "; ")));
 }

@@ -1,5 +1,7 @@
 #include "cli/validate_suite.hpp"
 
+#include <unistd.h>
+
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -10,6 +12,7 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
+#include "cli/terminal.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/printable.hpp"
@@ -98,7 +101,8 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
   const std::string document = suite::report_json(report, tolerance, about);
   if (!output.empty())
     core::write_file(output, is_json_file(output) ? document : suite::report_page(report, tolerance, about));
-  json ? print(document) : print_for_people(suite::report_table(report, tolerance));
+  json ? print(document)
+       : print_for_people(suite::report_table(report, tolerance, terminal_width(STDOUT_FILENO)));
   check(report);
 }
 

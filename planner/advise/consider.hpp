@@ -135,7 +135,7 @@ Consideration consider(const Setting& setting, const Schedule& schedule, const C
 /// or "nothing pays".
 std::string answer(const Consideration& all);
 
-std::string consideration_text(const Consideration& all);
+std::string consideration_text(const Consideration& all, std::size_t width = 0);
 std::string consideration_json(const Consideration& all);
 
 }  // namespace planner

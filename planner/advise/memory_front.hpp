@@ -46,7 +46,7 @@ MemoryFront memory_front(const Setting& setting, const Schedule& schedule);
 /// The schedule with the groups and options of a plan.
 Schedule schedule_of(const Schedule& schedule, const ShardedPlan& plan);
 
-std::string memory_front_text(const MemoryFront& front);
+std::string memory_front_text(const MemoryFront& front, std::size_t width = 0);
 std::string memory_front_json(const MemoryFront& front);
 
 }  // namespace planner

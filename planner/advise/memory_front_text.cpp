@@ -18,7 +18,7 @@
 namespace planner {
 namespace {
 
-std::string table(const MemoryFrontTable& front) {
+std::string table(const MemoryFrontTable& front, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {{"memory MB", "iteration ms", "groups", "prefetch",
                                                  "backward prefetch", "kept groups", "of whole",
                                                  "above bound", ""}};
@@ -32,7 +32,7 @@ std::string table(const MemoryFrontTable& front) {
                     fmt::format("{:.2f} %", 100 * (line.iteration_us / line.lower_bound_us - 1)),
                     i == front.chosen ? "*" : ""});
   }
-  std::string out = core::aligned(rows, {6, 8});
+  std::string out = core::aligned(rows, {6, 8}, width);
   out += front.is_exact
              ? fmt::format("exact: best of all {} plans of whole layers", front.looked_at)
              : fmt::format(
@@ -64,7 +64,7 @@ MemoryFrontLine read_line(const core::Field& field) {
 
 }  // namespace
 
-std::string memory_front_text(const MemoryFront& front) {
+std::string memory_front_text(const MemoryFront& front, std::size_t width) {
   MemoryFrontTable out = {.workers = front.workers,
                           .is_exact = front.is_exact,
                           .looked_at = front.looked_at,
@@ -78,7 +78,7 @@ std::string memory_front_text(const MemoryFront& front) {
                          .units = std::string(plan.units),
                          .groups = static_cast<std::int64_t>(plan.groups.size()),
                          .options = plan.options});
-  return table(out);
+  return table(out, width);
 }
 
 MemoryFrontTable read_memory_front(const core::Field& file) {
@@ -96,8 +96,8 @@ MemoryFrontTable read_memory_front(const core::Field& file) {
   return out;
 }
 
-std::string memory_front_summary(const MemoryFrontTable& front) {
-  return fmt::format("fastest sharded plans by memory, {} workers\n\n{}", front.workers, table(front));
+std::string memory_front_summary(const MemoryFrontTable& front, std::size_t width) {
+  return fmt::format("fastest sharded plans by memory, {} workers\n\n{}", front.workers, table(front, width));
 }
 
 std::string memory_front_json(const MemoryFront& front) {

@@ -35,6 +35,6 @@ struct MemoryFrontTable {
 MemoryFrontTable read_memory_front(const core::Field& file);
 
 /// What memory_front_text() says of a front, under a line with the number of workers.
-std::string memory_front_summary(const MemoryFrontTable& front);
+std::string memory_front_summary(const MemoryFrontTable& front, std::size_t width = 0);
 
 }  // namespace planner

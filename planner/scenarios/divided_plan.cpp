@@ -276,7 +276,7 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
   });
 }
 
-std::string divided_plan_text(const DividedPlan& plan) {
+std::string divided_plan_text(const DividedPlan& plan, std::size_t width) {
   std::string out = fmt::format("{} on {}, pipeline {}, {} all-reduce: {} ms per iteration ({})\n\n",
                                 core::one_line(plan.whole.model), core::counted(plan.whole.workers, "worker"),
                                 plan.whole.pipeline, plan.whole.all_reduce.name, ms(plan.whole.iteration_us),
@@ -292,12 +292,12 @@ std::string divided_plan_text(const DividedPlan& plan) {
                       core::one_line(group.tensors.front()) +
                           (group.tensors.size() > 1 ? " .. " + core::one_line(group.tensors.back()) : "")});
     }
-  out += core::aligned(rows, {0, 5}) + '\n';
+  out += core::aligned(rows, {0, 5}, width) + '\n';
   rows = {{"schedule", "iteration ms"}, {"this plan", ms(plan.whole.iteration_us)}};
   for (const planner::ComparedPlan& other : plan.whole.compared_with)
     rows.push_back({other.schedule, ms(other.iteration_us)});
   rows.push_back({lower_bound_label(plan.whole), ms(plan.whole.lower_bound_us)});
-  return out + core::aligned(rows, {0});
+  return out + core::aligned(rows, {0}, width);
 }
 
 std::string divided_plan_json(const DividedPlan& plan) {

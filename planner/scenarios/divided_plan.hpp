@@ -37,7 +37,7 @@ struct DividedPlan {
 DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
                          const PlanOptions& options = {});
 
-std::string divided_plan_text(const DividedPlan& plan);
+std::string divided_plan_text(const DividedPlan& plan, std::size_t width = 0);
 std::string divided_plan_json(const DividedPlan& plan);
 /// Reads and checks what divided_plan_json() writes (`fusewise.stage-plans`); throws InputError.
 DividedPlan read_divided_plan(const core::Field& file);

@@ -62,7 +62,7 @@ StageExplanation explain_stages(
 constexpr std::size_t kMaxExplainedTasks = 500'000;  // a run takes half a second
 constexpr double kMaxTasksOfOtherGroups = 2e7;       // half a minute
 
-std::string stage_explanation_text(const StageExplanation& explanation);
+std::string stage_explanation_text(const StageExplanation& explanation, std::size_t width = 0);
 std::string stage_explanation_json(const StageExplanation& explanation);
 
 }  // namespace scenarios

@@ -13,13 +13,13 @@ using core::ms;
 using nlohmann::ordered_json;
 using planner::change_text;
 
-std::string stages_text(const StageExplanation& all) {
+std::string stages_text(const StageExplanation& all, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {
       {"stage", "bubble ms", "channel ms", "exposed ms", "if its collectives took no time"}};
   for (const StageReason& stage : all.stages)
     rows.push_back({fmt::to_string(stage.stage), ms(stage.bubble_us), ms(stage.communication_us),
                     ms(stage.exposed_us), change_text(-stage.saves_us)});
-  return core::aligned(rows, {});
+  return core::aligned(rows, {}, width);
 }
 
 std::string place(const StageGroupReason& group) {
@@ -27,7 +27,7 @@ std::string place(const StageGroupReason& group) {
                      group.of_experts ? ", experts" : "");
 }
 
-std::string groups_text(const StageExplanation& all) {
+std::string groups_text(const StageExplanation& all, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {{"", "group", "ready", "sent", "ended", "waited for",
                                                  "exposed", "no time", "merged", "split", "after"}};
   for (const StageGroupReason& group : all.groups) {
@@ -40,13 +40,13 @@ std::string groups_text(const StageExplanation& all) {
                     change_text(-group.saves_us), change_or_none(reason.merging_costs_us),
                     change_or_none(reason.splitting_costs_us), core::one_line(reason.split_after)});
   }
-  return core::aligned(rows, {0, 5, 10});
+  return core::aligned(rows, {0, 5, 10}, width);
 }
 
 }  // namespace
 
-std::string stage_explanation_text(const StageExplanation& all) {
-  std::string out = "What the collectives of each stage add\n" + stages_text(all);
+std::string stage_explanation_text(const StageExplanation& all, std::size_t width) {
+  std::string out = "What the collectives of each stage add\n" + stages_text(all, width);
   out +=
       "exposed = waiting for its own collectives and for nothing else; the last column is the change of the "
       "iteration in ms\n";
@@ -54,7 +54,7 @@ std::string stage_explanation_text(const StageExplanation& all) {
     out += fmt::format(
         "in the first and the last stage also for the all-reduce of tied tensors; if that took no time: {}\n",
         change_text(-*all.tied_saves_us));
-  out += "\nWhy each group ends where it ends (ms since the iteration began)\n" + groups_text(all);
+  out += "\nWhy each group ends where it ends (ms since the iteration began)\n" + groups_text(all, width);
   out +=
       "no time, merged, split = change of the iteration in ms if the group's collectives took no time, if it "
       "were merged with the next group, or split where that costs least\n";

@@ -1,8 +1,12 @@
 // The report as text for people.
 
+#include <string>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "core/quantities.hpp"
+#include "core/text_table.hpp"
 #include "profiler/fit/report.hpp"
 
 namespace fit {
@@ -11,9 +15,9 @@ namespace {
 std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
 std::string accuracy_text(const std::optional<Accuracy>& accuracy, std::string_view otherwise) {
-  if (!accuracy) return fmt::format("{:>36}", otherwise);
+  if (!accuracy) return std::string(otherwise);
   const Residual worst = accuracy->worst(1).front();
-  return fmt::format("{:>9} {:>9}  at {:>13}", percent(accuracy->mean_relative_error),
+  return fmt::format("{:>7} {:>8} at {:>9}", percent(accuracy->mean_relative_error),
                      percent(accuracy->max_relative_error), size_text(worst.bytes));
 }
 
@@ -22,12 +26,14 @@ void add_curve(std::string& out, const CurveFit& curve) {
                      curve.series.workers, curve.series.points.size(),
                      size_text(curve.series.points.front().first),
                      size_text(curve.series.points.back().first), percent(curve.noise));
-  out += fmt::format("  {:<9} {:>6} {:>36} {:>38}\n", "model", "pieces", "off in sample: mean, worst",
-                     fmt::format("off on {} sizes, from {}", curve.tested_sizes, curve.fitted_sizes));
+  std::vector<std::vector<std::string>> rows = {
+      {"  model", "pieces", "off in sample: mean, worst",
+       fmt::format("off on {} sizes, from {}", curve.tested_sizes, curve.fitted_sizes)}};
   for (const ModelFit& model : curve.models)
-    out += fmt::format("  {:<9} {:>6} {} {:>38}\n", model.name, model.pieces,
-                       accuracy_text(model.in_sample, "goes through all"),
-                       accuracy_text(model.out_of_sample, "nothing to test on"));
+    rows.push_back({fmt::format("  {}", model.name), fmt::to_string(model.pieces),
+                    accuracy_text(model.in_sample, "goes through all"),
+                    accuracy_text(model.out_of_sample, "nothing to test on")});
+  out += core::aligned(std::move(rows), {0});
   out += fmt::format("  {:>13} {:>13} {:>14} {:>14}\n", "from", "to", "startup us", "us per MB");
   for (const Segment& segment : curve.segments)
     out +=
@@ -54,10 +60,10 @@ void add_link(std::string& out, const LinkFit& link) {
                      percent(link.mean_relative_error), percent(link.max_relative_error));
   out += fmt::format("  by ranges of sizes: off by {} in the mean, {} at worst\n",
                      percent(link.ranges_mean_relative_error), percent(link.ranges_max_relative_error));
-  out += fmt::format("  {:>13} {:>13}  {:<20} {:>14} {:>14}\n", "from", "to", "algorithm", "alpha us",
+  out += fmt::format("  {:>13} {:>13}  {:<18} {:>14} {:>14}\n", "from", "to", "algorithm", "alpha us",
                      "beta us/MB");
   for (const Range& range : link.ranges)
-    out += fmt::format("  {:>13} {:>13}  {:<20} {:>14.4f} {:>14.4f}\n", size_text(range.from_bytes),
+    out += fmt::format("  {:>13} {:>13}  {:<18} {:>14.4f} {:>14.4f}\n", size_text(range.from_bytes),
                        size_text(range.to_bytes), range.algorithm, range.link.alpha_us,
                        range.link.beta_us_per_byte * 1e6);
   if (link.left_out)

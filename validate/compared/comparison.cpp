@@ -75,7 +75,7 @@ std::vector<Difference> differences(const Iteration& first, const Iteration& sec
   return out;
 }
 
-std::string parts_table(const Comparison& comparison) {
+std::string parts_table(const Comparison& comparison, std::size_t width) {
   const Iteration& a = comparison.first;
   const Iteration& b = comparison.second;
   std::vector<std::vector<std::string>> rows = {
@@ -89,7 +89,7 @@ std::string parts_table(const Comparison& comparison) {
   };
   row("exposed: collectives of gradients", gradients_us(a), gradients_us(b));
   row("iteration", a.iteration_us, b.iteration_us);
-  return core::aligned(std::move(rows), {0});
+  return core::aligned(std::move(rows), {0}, width);
 }
 
 std::string bytes_text(const Collective* collective) {
@@ -97,12 +97,12 @@ std::string bytes_text(const Collective* collective) {
   return collective->bytes > 0 ? fmt::to_string(collective->bytes) : "unknown";
 }
 
-std::string buckets_table(const Comparison& comparison) {
+std::string buckets_table(const Comparison& comparison, std::size_t width) {
   const std::string& first = comparison.first_name;
   const std::string& second = comparison.second_name;
-  std::vector<std::vector<std::string>> rows = {{"collective", "bytes " + first, second, "start " + first,
-                                                 second, "end " + first, second, "exposed " + first, second,
-                                                 "of it waiting"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"", "bytes", "bytes", "start ms", "start ms", "end ms", "end ms", "exposed ms", "exposed ms", "of it"},
+      {"collective", first, second, first, second, first, second, first, second, "waiting"}};
   const std::size_t count =
       std::max(comparison.first.collectives.size(), comparison.second.collectives.size());
   for (std::size_t i = 0; i < count; ++i) {
@@ -117,7 +117,7 @@ std::string buckets_table(const Comparison& comparison) {
                     time(a, &Collective::exposed_us), time(b, &Collective::exposed_us),
                     time(b, &Collective::waiting_us)});
   }
-  return count == 0 ? "" : '\n' + core::aligned(std::move(rows), {0});
+  return count == 0 ? "" : '\n' + core::aligned(std::move(rows), {0}, width);
 }
 
 ordered_json side_json(const std::string& name, const Iteration& side) {
@@ -161,12 +161,12 @@ Comparison compare(std::string first_name, Iteration first, std::string second_n
   return out;
 }
 
-std::string comparison_text(const Comparison& comparison) {
+std::string comparison_text(const Comparison& comparison, std::size_t width) {
   const Iteration& first = comparison.first;
   const Iteration& second = comparison.second;
   std::string out = fmt::format("{}: {}\n{}: {}\n\n", comparison.first_name, core::one_line(first.source),
                                 comparison.second_name, core::one_line(second.source));
-  out += parts_table(comparison) + buckets_table(comparison);
+  out += parts_table(comparison, width) + buckets_table(comparison, width);
   if (!first.collectives.empty() && !second.collectives.empty())
     out += comparison.same_buckets
                ? fmt::format("\nthe same {} collectives on both sides\n", first.collectives.size())

@@ -31,7 +31,7 @@ struct Comparison {
 /// The n-th collective of one side is compared with the n-th of the other.
 Comparison compare(std::string first_name, Iteration first, std::string second_name, Iteration second);
 
-std::string comparison_text(const Comparison& comparison);
+std::string comparison_text(const Comparison& comparison, std::size_t width = 0);
 
 /// `fusewise.comparison` (fusewise schema comparison).
 std::string comparison_json(const Comparison& comparison);

@@ -46,7 +46,7 @@ std::string errors_text(const Errors& errors) {
                      core::one_line(errors.worst_row), errors.rows, errors.rows == 1 ? "" : "s");
 }
 
-std::string rows_text(const Calibration& calibration) {
+std::string rows_text(const Calibration& calibration, std::size_t width) {
   std::vector<std::vector<std::string>> table = {
       {"row", "measured/s", "ours/s", "95 % interval", "error", ""}};
   for (const CalibratedRow& row : calibration.rows)
@@ -57,10 +57,10 @@ std::string rows_text(const Calibration& calibration) {
                                                   row.samples_per_s_interval->high)
                                     : "",
          percent(row.error), row.is_calibrated_on ? "calibrated" : ""});
-  return core::aligned(std::move(table), {0, 5});
+  return core::aligned(std::move(table), {0, 5}, width);
 }
 
-std::string numbers_text(const Calibration& calibration, const Predictor& predictor) {
+std::string numbers_text(const Calibration& calibration, const Predictor& predictor, std::size_t width) {
   std::vector<std::vector<std::string>> table = {{"fitted number", "value", "95 % interval", ""}};
   for (const FittedNumber& each : calibration.fitted)
     table.push_back({core::one_line(description(each.number, network_of(each.number, predictor))),
@@ -70,7 +70,7 @@ std::string numbers_text(const Calibration& calibration, const Predictor& predic
                      each.at_bound ? (each.number.bounded_by_line_rate ? "at the line rate"
                                                                        : "at the limit of the search")
                                    : ""});
-  return core::aligned(std::move(table), {0, 3});
+  return core::aligned(std::move(table), {0, 3}, width);
 }
 
 std::string held_text(const Calibration& calibration, const Predictor& predictor) {
@@ -138,9 +138,9 @@ std::string words(const FittedNumber& fitted, const Predictor& predictor) {
                      with_unit(fitted.number.quantity, fitted.interval.high));
 }
 
-std::string calibration_table(const Calibration& calibration, const Predictor& predictor) {
-  std::string out = rows_text(calibration) + '\n' + numbers_text(calibration, predictor) + '\n' +
-                    held_text(calibration, predictor) + tried_text(calibration);
+std::string calibration_table(const Calibration& calibration, const Predictor& predictor, std::size_t width) {
+  std::string out = rows_text(calibration, width) + '\n' + numbers_text(calibration, predictor, width) +
+                    '\n' + held_text(calibration, predictor) + tried_text(calibration);
   for (const LeftOut& each : calibration.cross_validation)
     out += fmt::format("each {} left out in turn: {}\n", each.what, errors_text(each.errors));
   if (calibration.widening > 1)

@@ -186,11 +186,11 @@ ordered_json json_of(const PaperResult& result) {
 
 }  // namespace
 
-std::string papers_table(const std::vector<PaperResult>& results) {
+std::string papers_table(const std::vector<PaperResult>& results, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {{"figure", "what", "published", "ours", "error", "verdict"}};
   for (const PaperResult& result : results)
     for (const FigureResult& each : result.figures) rows.push_back(row_of(result, each));
-  std::string out = core::aligned(rows, {0, 1, 2, 3, 5}) + '\n';
+  std::string out = core::aligned(rows, {0, 1, 2, 3, 5}, width) + '\n';
   for (const PaperResult& result : results)
     for (const ScoreResult& each : result.scores)
       out += fmt::format("{}: {}\n", result.paper.name, core::one_line(score_text(each)));

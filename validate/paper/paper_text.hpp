@@ -10,7 +10,7 @@
 namespace validate {
 
 /// One table of all papers, then a summary.
-std::string papers_table(const std::vector<PaperResult>& results);
+std::string papers_table(const std::vector<PaperResult>& results, std::size_t width = 0);
 
 /// `fusewise.reproduction`.
 std::string papers_json(const std::vector<PaperResult>& results);

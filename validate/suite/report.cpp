@@ -142,10 +142,10 @@ std::string summary(const Report& report) {
                                            : fmt::format("{} outside tolerance", report.faults.size()));
 }
 
-std::string report_table(const Report& report, const Tolerance& tolerance) {
+std::string report_table(const Report& report, const Tolerance& tolerance, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {header()};
   for (const Row& row : report.rows) rows.push_back(cells(row));
-  std::string out = core::aligned(rows, {0, 1, 2, 9}) + '\n';
+  std::string out = core::aligned(rows, {0, 1, 2, 9}, width) + '\n';
   for (const Ranking& each : report.rankings) out += ranking_line(each);
   for (const std::string& line : means(report, tolerance)) out += line;
   return out + summary(report) + '\n';

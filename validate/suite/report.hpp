@@ -19,7 +19,7 @@ struct ReportInfo {
   std::vector<std::string> places;  ///< one per group: "shapes: 4 processes, network namespaces, ..."
 };
 
-std::string report_table(const Report& report, const Tolerance& tolerance);
+std::string report_table(const Report& report, const Tolerance& tolerance, std::size_t width = 0);
 /// `fusewise.accuracy`
 std::string report_json(const Report& report, const Tolerance& tolerance, const ReportInfo& about);
 /// Markdown.

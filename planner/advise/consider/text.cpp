@@ -39,13 +39,13 @@ bool is_idle_choice(const Consideration& all, std::size_t i) {
          all.candidates[i].weighed_us >= all.candidates[i - 1].weighed_us;
 }
 
-std::string table(const std::vector<Row>& rows) {
+std::string table(const std::vector<Row>& rows, std::size_t width) {
   std::vector<std::vector<std::string>> cells;
   for (const Row& row : rows) {
     cells.emplace_back(row.begin(), row.end());
     cells.back().front().insert(0, "  ");
   }
-  return core::aligned(std::move(cells), {0});
+  return core::aligned(std::move(cells), {0}, width);
 }
 
 Row row_of(const Consideration& all, std::size_t i) {
@@ -63,7 +63,7 @@ Row row_of(const Consideration& all, std::size_t i) {
           fmt::format("{}{}", candidate.optimality_gap_us > 0 ? "~" : "", i == all.best ? "*" : "")};
 }
 
-std::string candidates_text(const Consideration& all) {
+std::string candidates_text(const Consideration& all, std::size_t width) {
   std::vector<Row> rows = {
       {"compressor", "density", "groups", "iteration ms", "extra", "to loss", "sent", ""}};
   bool has_choices = false;
@@ -75,7 +75,7 @@ std::string candidates_text(const Consideration& all) {
     rows.push_back(row_of(all, i));
   }
   std::string out =
-      table(rows) +
+      table(rows, width) +
       "extra: times as many iterations to the same loss; to loss: time to it, where none takes 1;\n"
       "sent: by each worker in an iteration; * best\n";
   if (has_choices)
@@ -199,14 +199,14 @@ std::string answer(const Consideration& all) {
       percent(1 - best.weighed_us / dense_us));
 }
 
-std::string consideration_text(const Consideration& all) {
+std::string consideration_text(const Consideration& all, std::size_t width) {
   std::string out = fmt::format(
       "Does compression pay? {} on {} workers, network '{}', pipeline {}, each with its best groups\n{}\n",
       core::one_line(all.model), all.workers, core::one_line(all.network), all.pipeline, answer(all));
   if (all.pays())
     out += fmt::format("(as long as it needs less than {:.3g} times as many iterations)\n",
                        all.candidates.front().iteration_us / best_of(all).iteration_us);
-  out += statistics_text(all) + '\n' + candidates_text(all) + break_evens_text(all);
+  out += statistics_text(all) + '\n' + candidates_text(all, width) + break_evens_text(all);
   if (!all.left_out.empty()) out += "\nLeft out\n";
   for (const LeftOut& each : all.left_out)
     out += fmt::format("  {}: {}\n", core::one_line(each.compressor), core::one_line(each.why));

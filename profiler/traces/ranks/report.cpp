@@ -56,17 +56,18 @@ std::string clocks_text(const Job& job) {
                  : fmt::format("; clocks drift apart by up to {:.1f} us per second", std::abs(drift) * 1e6));
 }
 
-std::string sizes_table(const GroupStatistics& group, std::int64_t zero_ns) {
+std::string sizes_table(const GroupStatistics& group, std::int64_t zero_ns, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {
       {"collective", "bytes", "count", "first at ms", "transfer ms", "spread ms", "waited ms", "exposed ms"}};
   for (const SizeStatistics& size : group.sizes)
     rows.push_back({std::string(name(size.kind)), size.bytes > 0 ? fmt::to_string(size.bytes) : "unknown",
                     fmt::to_string(size.count), ms(us(size.first_ns - zero_ns)), ms(size.transfer_us),
                     ms(size.spread_us), ms(size.waited_us), ms(size.exposed_us)});
-  return core::aligned(std::move(rows), {0});
+  return core::aligned(std::move(rows), {0}, width);
 }
 
-std::string group_text(const Report& report, const GroupStatistics& group, std::int64_t zero_ns) {
+std::string group_text(const Report& report, const GroupStatistics& group, std::int64_t zero_ns,
+                       std::size_t width) {
   std::string out = '\n' + title(report.job.groups[group.group]) + '\n';
   out += fmt::format(
       "{} collectives in all: they run {} to {} ms per rank, {} ms from last arrival to last end; exposed {} "
@@ -83,10 +84,10 @@ std::string group_text(const Report& report, const GroupStatistics& group, std::
                                   group.latecomers[i].times, ms(group.latecomers[i].kept_waiting_us)));
     out += fmt::format("came last, and kept all others waiting: {}\n", fmt::join(parts, ", "));
   }
-  return out + sizes_table(group, zero_ns);
+  return out + sizes_table(group, zero_ns, width);
 }
 
-std::string ranks_table(const Job& job) {
+std::string ranks_table(const Job& job, std::size_t width) {
   std::vector<std::vector<std::string>> rows = {
       {"rank", "whole ms", "compute", "communication", "exposed", "copies", "idle", "trace"}};
   for (const RankTrace& trace : job.ranks) {
@@ -95,7 +96,7 @@ std::string ranks_table(const Job& job) {
                     ms(times.communication_us), ms(times.exposed_us), ms(times.copies_us), ms(times.idle_us),
                     core::one_line(std::filesystem::path(trace.path).filename().string())});
   }
-  return core::aligned(std::move(rows), {7});
+  return core::aligned(std::move(rows), {7}, width);
 }
 
 /// When the first rank's first kernel began.
@@ -291,16 +292,16 @@ Report make_report(std::vector<RankTrace> traces) {
   return out;
 }
 
-std::string report_text(const Report& report) {
+std::string report_text(const Report& report, std::size_t width) {
   const Job& job = report.job;
   std::int64_t world = static_cast<std::int64_t>(job.ranks.size());
   for (const RankTrace& trace : job.ranks) world = std::max(world, trace.world_size);
   std::string out = fmt::format("{} of {} ranks over their whole traces; times since rank {} began\n",
                                 job.ranks.size(), world, job.ranks.front().rank);
   if (job.clocks.collectives > 0) out += clocks_text(job);
-  out += ranks_table(job);
+  out += ranks_table(job, width);
   const std::int64_t zero = zero_of(job);
-  for (const GroupStatistics& group : report.groups) out += group_text(report, group, zero);
+  for (const GroupStatistics& group : report.groups) out += group_text(report, group, zero, width);
   if (report.groups.empty()) out += "\nno collective of a known process group\n";
   return out;
 }

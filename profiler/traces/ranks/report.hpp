@@ -35,7 +35,7 @@ std::optional<double> waiting_us(const Report& report, std::size_t rank, std::si
 /// holds it, too.
 double constant_waiting_us(const Report& report, std::size_t rank, std::size_t group);
 
-std::string report_text(const Report& report);
+std::string report_text(const Report& report, std::size_t width = 0);
 
 /// `fusewise.ranks` (fusewise schema ranks).
 std::string report_json(const Report& report);
