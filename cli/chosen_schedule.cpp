@@ -45,7 +45,7 @@ planner::Schedule only_sharded_schedule(const scenarios::Scenario& scenario) {
   std::vector<const planner::Schedule*> found;
   std::vector<std::string> names;
   for (const planner::Schedule& schedule : scenario.schedules) {
-    if (schedule.pipeline->program(1, schedule.options).sharding != planner::Sharding::parameters) continue;
+    if (!schedule.pipeline->shards_parameters(schedule.options)) continue;
     found.push_back(&schedule);
     names.push_back(fmt::format("'{}'", core::printable(schedule.name)));
   }

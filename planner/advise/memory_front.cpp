@@ -91,7 +91,7 @@ Conditions one_iteration(const Setting& setting) {
 
 /// Why there is no front.
 std::optional<Unsupported> obstacle(const Setting& setting, const Schedule& schedule) {
-  if (schedule.pipeline->program(1, schedule.options).sharding != Sharding::parameters)
+  if (!schedule.pipeline->shards_parameters(schedule.options))
     return Unsupported("a schedule that shards parameters", std::string(schedule.pipeline->name),
                        "/schedules");
   if (!schedule.options.reshard_after_backward)
@@ -457,8 +457,7 @@ class Search {
   void try_fastest() {
     for (std::future<Groups>& each : fastest_) {
       const Groups groups = each.get();
-      Shape shape = {.unit = Unit::layer, .units = units_in(groups, units_.layers)};
-      if (shape.units.empty()) shape = {.unit = Unit::tensor, .units = units_in(groups, units_.tensors)};
+      const Shape shape = {.unit = Unit::tensor, .units = units_in(groups, units_.tensors)};
       if (shape.units.empty()) continue;
       for (const PipelineOptions& options : options_for_fastest()) look_under(shape, options);
     }
@@ -610,9 +609,19 @@ class Search {
     return out;
   }
 
+  /// The same groups as whole layers, if they divide none: more is known of those.
+  Shape of_whole_layers(const Shape& shape) const {
+    Shape out = shape;
+    if (shape.unit != Unit::tensor) return out;
+    const std::vector<std::uint32_t> layers = units_in(groups_of(shape), units_.layers);
+    if (!layers.empty()) out.unit = Unit::layer, out.units = layers;
+    return out;
+  }
+
   /// Simulates the plan and keeps it if it is one of the best. Returns the memory that it takes, or nothing
   /// if enough plans were looked at.
-  std::optional<std::int64_t> look(const Shape& shape) {
+  std::optional<std::int64_t> look(const Shape& given) {
+    const Shape shape = of_whole_layers(given);
     if (const auto known = seen_.find(shape); known != seen_.end()) return known->second;
     if (!out_.is_exact && out_.looked_at >= max_looks_) return {};
     ++out_.looked_at;
