@@ -71,7 +71,8 @@ std::optional<WorkerReport> report_workers(const Setting& setting, const Simulat
   const Conditions& conditions = setting.conditions;
   if (conditions.overlap.slows() || simulated.program.by_layer || setting.costs.workers() == 1)
     return std::nullopt;
-  if (!simulated.all_workers && conditions.stragglers.empty()) return std::nullopt;
+  const bool has_list = !conditions.stragglers.empty() && conditions.worker_spread.value_or(0) == 0;
+  if (!simulated.all_workers && !has_list) return std::nullopt;  // nobody knows which worker is slow
   if (!simulated.all_workers) return report_workers(setting, simulate_workers_of(setting, simulated));
   const AllWorkers& all = *simulated.all_workers;
   const auto count = static_cast<double>(counted(simulated.lowered));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <sstream>
@@ -29,8 +30,6 @@ std::string saved(double us, double other_us) {
   const double share = 1 - us / other_us;
   return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "-";
 }
-
-std::string workers_of(const Entry& entry) { return core::counted(entry.metrics.workers, "worker"); }
 
 /// By entry: "*" for the fastest on its number of workers. Where another one is not certainly slower, both
 /// get "=".
@@ -78,16 +77,20 @@ std::string transfer_of(const planner::PlanGroup& group) {
          (compressor.is_none() ? "uncompressed" : "compressed by " + planner::described(compressor));
 }
 
-/// One line per entry with an interval.
-std::string interval_lines(const Results& results) {
-  std::string out;
-  for (const Entry& entry : results.entries)
-    if (entry.interval)
-      out += fmt::format(
-          "{}, {}: {:g} % of {} iterations drawn from the spread of the inputs take {} to {} ms\n",
-          core::one_line(entry.schedule), workers_of(entry), 100 * planner::kIntervalShare,
-          entry.interval->samples, ms(entry.interval->low_us), ms(entry.interval->high_us));
-  return out.empty() ? out : '\n' + out;
+std::string interval_title() { return fmt::format("{:g} % interval", 100 * planner::kIntervalShare); }
+
+/// How the intervals were found; nothing if there are none.
+std::string interval_note(const Results& results) {
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = 0;
+  for (const Entry& entry : results.entries) {
+    if (!entry.interval) continue;
+    fewest = std::min(fewest, entry.interval->samples);
+    most = std::max(most, entry.interval->samples);
+  }
+  if (most == 0) return "";
+  return fmt::format("{} = of {} iterations drawn from the spread of the inputs\n", interval_title(),
+                     fewest == most ? fmt::to_string(most) : fmt::format("{} to {}", fewest, most));
 }
 
 /// One row per phase and a total row per number of workers.
@@ -191,38 +194,59 @@ std::string stage_table(const Results& results, std::size_t width) {
          "the passes of all stages\n";
 }
 
-/// One line per entry whose workers differ.
-std::string worker_lines(const Results& results) {
-  std::string out;
+/// The worker for which the others wait most, and its share of all waiting.
+std::string most_waited_for(const planner::WorkerReport& report, std::int64_t workers) {
+  if (report.waited_for.empty()) return "-";
+  const planner::WorkerTime& first = report.waited_for.front();
+  const double all = report.waiting.mean_us * static_cast<double>(workers);
+  return fmt::format("{} ({:.0f} %)", first.worker, 100 * first.us / all);
+}
+
+/// What the critical path consists of, as far as it was traced.
+std::string path_words(const planner::WorkerReport& report) {
+  const auto& path = report.critical_path;
+  if (!path) return "-";
+  const double whole_us = path->communicating_us + path->computing_us + path->untraced_us;
+  std::string out = fmt::format("{:.0f} % communication", 100 * path->communicating_us / whole_us);
+  if (!path->senders.empty())
+    out += fmt::format(", {:.0f} % of it messages of worker {}",
+                       100 * path->senders.front().us / path->communicating_us, path->senders.front().worker);
+  if (path->untraced_us > 0)
+    out += fmt::format(", {:.0f} % not traced", std::max(1.0, 100 * path->untraced_us / whole_us));
+  return out;
+}
+
+/// One row per entry whose workers differ.
+std::string worker_table(const Results& results, std::size_t width) {
+  Rows rows = {{"workers", "schedule", "p50 ms", "p95 ms", "p99 ms", "waiting ms", "longest ms", "for worker",
+                "critical path"}};
+  const bool has_links = std::ranges::any_of(results.entries, [](const Entry& entry) {
+    return entry.by_worker && !entry.by_worker->utilisation.links.empty();
+  });
+  if (has_links) rows.front().emplace_back("busiest link");
   for (const Entry& entry : results.entries) {
     if (!entry.by_worker) continue;
     const planner::WorkerReport& report = *entry.by_worker;
-    out +=
-        fmt::format("{}, {}: iterations p50 {}, p95 {}, p99 {} ms; waiting for others {} ms, at most {} ms",
-                    core::one_line(entry.schedule), workers_of(entry), ms(report.iteration.p50_us),
+    rows.push_back({fmt::to_string(entry.metrics.workers), entry.schedule, ms(report.iteration.p50_us),
                     ms(report.iteration.p95_us), ms(report.iteration.p99_us), ms(report.waiting.mean_us),
-                    ms(report.waiting.max_us));
-    if (!report.waited_for.empty()) {
-      const double all = report.waiting.mean_us * static_cast<double>(entry.metrics.workers);
-      const planner::WorkerTime& first = report.waited_for.front();
-      out += fmt::format(", {:.0f} % of it for worker {}", 100 * first.us / all, first.worker);
-    }
-    if (const auto& path = report.critical_path) {
-      const double whole_us = path->communicating_us + path->computing_us + path->untraced_us;
-      out += fmt::format("; critical path {:.0f} % communication", 100 * path->communicating_us / whole_us);
-      if (path->untraced_us > 0)
-        out += fmt::format(", {:.0f} % not traced", std::max(1.0, 100 * path->untraced_us / whole_us));
-      if (!path->senders.empty())
-        out += fmt::format(", {:.0f} % of it messages of worker {}",
-                           100 * path->senders.front().us / path->communicating_us,
-                           path->senders.front().worker);
-    }
-    if (const auto& links = report.utilisation.links; !links.empty())
-      out += fmt::format("; busiest link {} {:.0f} %", core::one_line(links.front().link),
-                         100 * links.front().share);
-    out += '\n';
+                    ms(report.waiting.max_us), most_waited_for(report, entry.metrics.workers),
+                    path_words(report)});
+    const auto& links = report.utilisation.links;
+    if (has_links)
+      rows.back().push_back(links.empty() ? "-"
+                                          : fmt::format("{} {:.0f} %", core::one_line(links.front().link),
+                                                        100 * links.front().share));
   }
-  return out.empty() ? out : '\n' + out;
+  if (rows.size() == 1) return "";
+  return '\n' +
+         fitted_table(rows, width,
+                      {.left = {1, 7, 8, 9},
+                       .name = 1,
+                       .unit = " ms",
+                       .columns = {"busiest link", "critical path", "for worker"},
+                       .complete = "--json"}) +
+         "p50, p95, p99 = of iterations; waiting = of a worker for others, in the mean and longest, and for "
+         "whom most\n";
 }
 
 }  // namespace
@@ -248,6 +272,10 @@ std::string results_table(Results results, std::size_t width) {
   for (std::size_t i = 0; i < names.size(); ++i) results.entries[i].schedule = names[i];
   Rows rows = {{"workers", "schedule", "groups", "iteration ms", "exposed ms", "channel ms", "samples/s",
                 "speedup", "efficiency", ""}};
+  const std::string intervals = interval_note(results);
+  constexpr std::size_t kBeforeInterval = 4;
+  if (!intervals.empty())
+    rows.front().insert(rows.front().begin() + kBeforeInterval, interval_title() + " ms");
   const std::vector<std::string_view> marks = ranks(results);
   for (std::size_t i = 0; i < marks.size(); ++i) {
     const Entry& entry = results.entries[i];
@@ -256,13 +284,20 @@ std::string results_table(Results results, std::size_t width) {
                     ms(p.exposed_communication_us), ms(p.communication_us),
                     fmt::format("{:.1f}", p.throughput_samples_per_s), fmt::format("{:.2f}", p.speedup),
                     fmt::format("{:.1f} %", 100 * p.scaling_efficiency), std::string(marks[i])});
+    if (!intervals.empty())
+      rows.back().insert(
+          rows.back().begin() + kBeforeInterval,
+          !entry.interval ? "-"
+                          : fmt::format("{} to {}", ms(entry.interval->low_us), ms(entry.interval->high_us)));
   }
+  std::vector<std::string_view> left_out = {"speedup", "channel"};
+  if (!intervals.empty()) left_out.insert(left_out.end(), {"samples/s", "groups"});
   std::string out = fitted_table(std::move(rows), width,
                                  {.left = {1},
                                   .has_marks = true,
                                   .name = 1,
                                   .unit = " ms",
-                                  .columns = {"speedup", "channel"},
+                                  .columns = std::move(left_out),
                                   .complete = "--csv"});
   out += has_stages(results) ? "iteration = forward + backward + bubble"
                              : "iteration = forward + backward + coding";
@@ -273,8 +308,8 @@ std::string results_table(Results results, std::size_t width) {
   out += std::ranges::count(marks, "=") > 0
              ? "; = not told apart: not slower in 97.5 % of the iterations drawn\n"
              : "\n";
-  return out + stage_table(results, width) + memory_table(results, width) + interval_lines(results) +
-         worker_lines(results) + what_if_table(results, width) + job_table(results, width);
+  return out + intervals + stage_table(results, width) + memory_table(results, width) +
+         worker_table(results, width) + what_if_table(results, width) + job_table(results, width);
 }
 
 std::string optimality_words(const planner::PlanFile& plan, std::string_view exact) {

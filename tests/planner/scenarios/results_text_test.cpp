@@ -325,6 +325,65 @@ TEST_CASE("results: the table of a plan without a prediction has no times") {
         "predicts its iteration time\n");
 }
 
+TEST_CASE("results: intervals stand beside the iteration, also in a narrow terminal") {
+  Results results = example();
+  results.entries[0].interval = planner::Interval{.low_us = 21, .high_us = 1026, .samples = 40};
+  results.entries[1].schedule = "dear-nl";
+  results.entries.push_back(results.entries[0]);
+  results.entries[2].interval->samples = 200;
+  const auto table = [&](std::size_t width) {
+    const std::string text = results_table(results, width);
+    return text.substr(0, text.find("iteration = "));
+  };
+  CHECK('\n' + table(0) == R"(
+workers  schedule  groups  iteration ms  95 % interval ms  exposed ms  channel ms  samples/s  speedup  efficiency
+      4  wfbp           2         0.025    0.021 to 1.026       0.011       0.016   333333.3     2.24      56.0 %
+      4  dear-nl        0         0.020                 -       0.000       0.000        0.0     0.00       0.0 %  *
+      4  wfbp           2         0.025    0.021 to 1.026       0.011       0.016   333333.3     2.24      56.0 %
+)");
+  CHECK('\n' + table(66) == R"(
+workers  schedule  iteration   95 % interval  exposed  efficiency
+      4  wfbp          0.025  0.021 to 1.026    0.011      56.0 %
+      4  dear-nl       0.020               -    0.000       0.0 %  *
+      4  wfbp          0.025  0.021 to 1.026    0.011      56.0 %
+times in ms; a wider terminal or --csv shows speedup, channel, samples/s and groups, too
+)");
+  CHECK(results_table(results).ends_with(
+      "* fastest\n95 % interval = of 40 to 200 iterations drawn from the spread of the inputs\n"));
+}
+
+TEST_CASE("results: workers that differ have a table of their own") {
+  Results results = example();
+  results.entries[1].schedule = "dear-nl";
+  results.entries[0].by_worker =
+      planner::WorkerReport{.iteration = {.p50_us = 20, .p95_us = 30, .p99_us = 40},
+                            .waiting = {.mean_us = 10, .max_us = 15},
+                            .waited_for = {{.worker = 3, .us = 30}},
+                            .utilisation = {.links = {{.link = "rack 0 up", .share = 0.57}}},
+                            .critical_path = planner::CriticalShares{.computing_us = 70,
+                                                                     .communicating_us = 20,
+                                                                     .untraced_us = 10,
+                                                                     .senders = {{.worker = 2, .us = 5}}}};
+  results.entries[1].by_worker = planner::WorkerReport{};
+  const auto table = [&](std::size_t width) {
+    const std::string text = results_table(results, width);
+    return text.substr(text.find("\n\n") + 1);
+  };
+  CHECK(table(0) == R"(
+workers  schedule  p50 ms  p95 ms  p99 ms  waiting ms  longest ms  for worker  critical path                                                         busiest link
+      4  wfbp       0.020   0.030   0.040       0.010       0.015  3 (75 %)    20 % communication, 25 % of it messages of worker 2, 10 % not traced  rack 0 up 57 %
+      4  dear-nl    0.000   0.000   0.000       0.000       0.000  -           -                                                                     -
+p50, p95, p99 = of iterations; waiting = of a worker for others, in the mean and longest, and for whom most
+)");
+  CHECK(table(80) == R"(
+workers  schedule    p50    p95    p99  waiting  longest  for worker
+      4  wfbp      0.020  0.030  0.040    0.010    0.015  3 (75 %)
+      4  dear-nl   0.000  0.000  0.000    0.000    0.000  -
+times in ms; a wider terminal or --json shows busiest link and critical path, too
+p50, p95, p99 = of iterations; waiting = of a worker for others, in the mean and longest, and for whom most
+)");
+}
+
 TEST_CASE("results: schedules that are not slower in nearly all samples are not ranked") {
   // a 20 us, b 25 us, c 30 us, whose intervals overlap
   Results results = example();
