@@ -199,6 +199,29 @@ ordered_json network_of(const std::string& text) {
           {"link", {{"alpha_us", kAlphaUs}, {"beta_us_per_byte", 8e-3 / gbps}}}};
 }
 
+/// Bytes of a parameter in training with Adam. In 32 bits: 4 itself, 4 its gradient, 8 two states. In 16
+/// bits: 2, 2, 8, and 4 a copy in 32 bits.
+constexpr double kStateBytes = 16;
+
+/// The bytes of the GPU's memory, if parameters, gradients and the optimizer's states do not fit into it, so
+/// that workers have to share them.
+std::optional<std::int64_t> too_small_memory(const Options& options, const core::Profile& profile) {
+  if (options.device.empty()) return {};
+  const double bytes = core::device(device_of(options.device)).value().memory_gbytes * 1e9;
+  if (kStateBytes * static_cast<double>(core::parameter_count(profile)) <= bytes) return {};
+  return static_cast<std::int64_t>(bytes);
+}
+
+/// Makes the job one of FSDP whose plans keep to this memory.
+void shard(ordered_json& scenario, const core::Profile& profile, std::int64_t memory) {
+  const ordered_json optimal = {{"name", "fsdp2"}, {"fusion", "optimal"}};
+  scenario["schedules"] = {"fsdp2", optimal};
+  if (scenario.contains("between")) scenario["schedules"].push_back("hsdp");
+  if (core::bytes_per_element(profile.dtype) < 4)
+    scenario["data_types"] = {{"parameters", "float32"}, {"reduce", "float32"}};
+  scenario["memory"] = {{"optimizer", "adam"}, {"cap_bytes", memory}};
+}
+
 /// An existing file is replaced only with --force.
 void check_output(const Options& options) {
   std::error_code none;
@@ -224,6 +247,8 @@ void init(Options options) {
     scenario["between"] = {{"bandwidth_gbps", read_rate("--between", options.between) / 1e9}};
     scenario["worker_spread"] = planner::kUsualWorkerSpread;
   }
+  const std::optional<std::int64_t> memory = too_small_memory(options, profile);
+  if (memory) shard(scenario, profile, *memory);
   const std::string text = core::json_text(scenario);
   (void)scenarios::read_scenario(
       core::Field::parse(text, options.output));  // refuses what cannot be simulated
@@ -237,6 +262,13 @@ void init(Options options) {
         "worker_spread {:g}: the times of GPUs are taken to differ by this standard deviation, as "
         "found on other clusters; 0 makes all GPUs alike\n",
         planner::kUsualWorkerSpread));
+  if (memory)
+    print_for_people(fmt::format(
+        "FSDP: with Adam, {:.1f} billion parameters take {:.0f} GB, and the GPU has {:.0f} GB; plans keep to "
+        "memory.cap_bytes (docs/sharded.md)\n",
+        static_cast<double>(core::parameter_count(profile)) / 1e9,
+        kStateBytes * static_cast<double>(core::parameter_count(profile)) / 1e9,
+        static_cast<double>(*memory) / 1e9));
   print(printable_lines(fmt::format(
       "next: fusewise simulate {0}\n      fusewise plan {0} --workers {1}\n      fusewise report {0}\n",
       options.output, options.workers.back())));

@@ -21,6 +21,7 @@
 #include "planner/job/registry.hpp"
 #include "planner/scenarios/default_schedule.hpp"
 #include "planner/scenarios/divided_plan.hpp"
+#include "planner/scenarios/lacking_costs.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/run.hpp"
 
@@ -204,8 +205,11 @@ planner::Schedule planning_schedule(const Options& options, const scenarios::Sce
       scenarios::default_schedule(scenario, chosen_workers(options, scenario), out);
   if (given.name != out.name)
     print_warnings({fmt::format(
-        "network '{}' did not measure all-reduces, so the plan is made for {} (--schedule names another)",
-        core::printable(scenario.network.name), core::printable(given.name))});
+        "{}, so the plan is made for '{}' (--schedule names another)",
+        scenarios::lacks_all_reduces(scenario.network, out)
+            ? fmt::format("network '{}' did not measure all-reduces", core::printable(scenario.network.name))
+            : "all schedules of the scenario shard parameters",
+        core::printable(given.name))});
   return given;
 }
 

@@ -1,6 +1,8 @@
 #include "planner/advise/make_plan.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "planner/job/names.hpp"
 
@@ -35,11 +37,15 @@ PipelineOptions without_level(PipelineOptions options, const TransferCost& trans
 
 namespace {
 
+constexpr std::array<std::string_view, 5> kUsual = {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"};
+constexpr std::array<std::string_view, 5> kUsualSharded = {"fsdp2", "hsdp", "fsdp", "zero2", "ddp"};
+
 /// The iterations of usual schedules, but for those that need costs that the network lacks, such as
 /// all-reduces of a tree where only their halves were measured.
-std::vector<ComparedPlan> usual_plans(const Setting& setting) {
+std::vector<ComparedPlan> usual_plans(const Setting& setting, const Schedule& schedule) {
   std::vector<ComparedPlan> out;
-  for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"}) {
+  for (const std::string_view other :
+       schedule.pipeline->shards_parameters(schedule.options) ? kUsualSharded : kUsual) {
     try {
       out.push_back({.schedule = std::string(other),
                      .iteration_us = planner::run(setting, preset_schedule(other)).metrics.iteration_us});
@@ -80,7 +86,7 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   }
   plan.iteration_us = run.metrics.iteration_us;
   plan.lower_bound_us = lower_bound_us(request_of(setting, schedule));
-  plan.compared_with = usual_plans(setting);
+  plan.compared_with = usual_plans(setting, schedule);
   for (const Group& group : run.groups)
     plan.groups.push_back(plan_group(setting.workload, group, run.transfers));
   return plan;

@@ -30,6 +30,19 @@ double iteration_us(const Scenario& scenario, std::int64_t workers, const Schedu
   }
 }
 
+/// The schedule of a scenario that names only such that shard parameters: the first whose groups are searched
+/// for, or else the first.
+std::optional<Schedule> only_sharded(const Scenario& scenario) {
+  const std::vector<Schedule>& own = scenario.schedules;
+  const auto shards = [](const Schedule& schedule) {
+    return schedule.pipeline->shards_parameters(schedule.options);
+  };
+  if (!scenario.file.has("schedules") || !std::ranges::all_of(own, shards)) return {};
+  const auto searching =
+      std::ranges::find_if(own, [](const Schedule& schedule) { return schedule.fusion.searches; });
+  return searching == own.end() ? own.front() : *searching;
+}
+
 /// A schedule without all-reduces.
 Schedule with_halves(const Scenario& scenario) {
   if (scenario.file.has("schedules"))
@@ -53,6 +66,8 @@ std::vector<Algorithm> all_reduces(const Scenario& scenario) {
 Schedule default_schedule(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
   const bool is_own = std::ranges::any_of(scenario.schedules,
                                           [&](const Schedule& other) { return other.name == schedule.name; });
+  if (!is_own)
+    if (auto sharded = only_sharded(scenario)) return *std::move(sharded);
   if (lacks_all_reduces(scenario.network, schedule)) return with_halves(scenario);
   const std::vector<Algorithm> offered = all_reduces(scenario);
   Schedule out = schedule;

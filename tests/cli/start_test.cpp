@@ -261,6 +261,34 @@ TEST_CASE("init: machines of a bundled network are joined by another one") {
   CHECK(run_program({"simulate", file}).exit_code == 0);
 }
 
+TEST_CASE("init: a job that one GPU cannot hold is sharded, and plans keep to the GPU's memory") {
+  const support::TemporaryFolder folder;
+  const std::string file = (folder.path() / "mine.json").string();
+  const auto made = [&](const std::string& model, const std::string& device) {
+    const Outcome outcome =
+        run_program({"init", "--model", model, "--device", device, "--network", "h100-nvlink-8", "--between",
+                     "400gbit", "--workers", "64", "--force", "-o", file});
+    CAPTURE(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return outcome.out;
+  };
+  CHECK(made("llama2-7b", "h100")
+            .find("FSDP: with Adam, 6.7 billion parameters take 108 GB, and the GPU has 80 GB") !=
+        std::string::npos);
+  const json scenario = json::parse(core::read_file(file));
+  CHECK(scenario.at("schedules") == json{"fsdp2", {{"name", "fsdp2"}, {"fusion", "optimal"}}, "hsdp"});
+  CHECK(scenario.at("memory") == json{{"optimizer", "adam"}, {"cap_bytes", 80'000'000'000}});
+  CHECK(scenario.at("data_types") == json{{"parameters", "float32"}, {"reduce", "float32"}});
+  const Outcome planned = run_program({"plan", file});
+  CHECK(planned.exit_code == 0);
+  CHECK(planned.out.find("pipeline sharded") != std::string::npos);
+  CHECK(planned.out.find("\nhsdp ") != std::string::npos);
+  CHECK(planned.err.find("all schedules of the scenario shard parameters, so the plan is made for 'fsdp2 "
+                         "optimal'") != std::string::npos);
+  CHECK(made("llama2-7b", "h200").find("FSDP") == std::string::npos);  // 141 GB
+  CHECK_FALSE(json::parse(core::read_file(file)).contains("memory"));
+}
+
 TEST_CASE("report: of a profile it says how to make a scenario") {
   const Outcome outcome = run_program({"report", "traces/bert-base-v100.profile.json"});
   CHECK(outcome.exit_code == 2);

@@ -107,5 +107,18 @@ TEST_CASE(
   CHECK(all.schedules.size() > usual.schedules.size());
 }
 
+TEST_CASE("default schedule: where all that the scenario names shard parameters, one of them") {
+  const planner::Schedule named = planner::preset_schedule("fusewise");
+  const auto chosen = [&](const std::string& schedules) {
+    const Scenario scenario = measured_only({"reduce_scatter", "all_gather", "all_reduce"},
+                                            fmt::format(R"(, "schedules": [{}])", schedules));
+    return default_schedule(scenario, 2, named).name;
+  };
+  CHECK(chosen(R"("fsdp2", {"name": "fsdp2", "fusion": "optimal"})") == "fsdp2 optimal");
+  CHECK(chosen(R"("fsdp2", "fsdp")") == "fsdp2");
+  CHECK(chosen(R"("fsdp2", "ddp")") == "fusewise");
+  CHECK(chosen(R"("zero1")") == "fusewise");
+}
+
 }  // namespace
 }  // namespace scenarios
