@@ -57,26 +57,68 @@ std::vector<double> Flows::busy_us() const {
   std::vector<double> out;
   out.reserve(carriers_.size());
   for (const Carrier& carrier : carriers_) out.push_back(carrier.busy_us);
+  for (const Flow& flow : flows_)
+    if (flow.owns)
+      for (const Hop& hop : flow.hops) out[hop.link] = hop.busy_us;
   return out;
 }
 
-Flows::FlowStart Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> ranks,
-                              std::int64_t bytes, const Factors& factors, sim::Time at) {
+sim::Time Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> ranks, std::int64_t bytes,
+                       const Factors& factors, sim::Time at) {
   Flow& flow = flows_[slot];
-  if (flow.from != ranks.first || flow.to != ranks.second) find_route(flow, ranks.first, ranks.second);
+  if (flow.from != ranks.first || flow.to != ranks.second) find_route(slot, ranks.first, ranks.second);
   const double first_us = topology_.spec.startup_us + flow.latency_us;
   // The operations are in the order of message_time(), so the results have the same bits.
   const double us =
       (first_us + static_cast<double>(bytes) * flow.us_per_byte) * factors.slowdown * factors.draw;
   flow.since = at;
   flow.left_us = us;
+  flow.before_us = first_us * factors.slowdown * factors.draw;
   flow.bytes = static_cast<double>(bytes) * factors.slowdown * factors.draw;
-  flow.speed = 1;
-  if (bytes == 0 || flow.hops.empty()) return {.at = sim::after(at, us)};
-  return {.at = sim::after(at, first_us * factors.slowdown * factors.draw), .joins = true};
+  if (bytes == 0) return sim::after(at, us);
+  flow.in_flight = true;
+  if (!flow.owns && !flow.hops.empty()) {
+    flow.speed = 1;
+    disown_links_of(flow);
+    flow.waits = !fits(flow);
+    if (flow.waits) return flow.flows_from();
+    join(slot);
+  }
+  return sim::after(at, us);
 }
 
-void Flows::find_route(Flow& flow, std::uint32_t from, std::uint32_t to) const {
+bool Flows::handle_event(std::uint32_t slot, EventQueue& queue) {
+  Flow& flow = flows_[slot];
+  if (!flow.waits) {
+    if (flow.in_flight) end(slot);
+    return true;
+  }
+  flow.waits = false;
+  disown_links_of(flow);
+  join(slot);
+  for (const Hop& hop : flow.hops) {
+    if (!carriers_[hop.link].is_narrow()) continue;
+    make_early_wait(hop.link, flow.flows_from(), queue);
+    mark(hop.link);
+  }
+  queue.set(slot, sim::after(flow.since, flow.left_us));
+  return false;
+}
+
+void Flows::end(std::uint32_t slot) {
+  Flow& flow = flows_[slot];
+  flow.in_flight = false;
+  if (flow.owns) {
+    for (Hop& hop : flow.hops) hop.busy_us += flow.bytes * hop.us_per_byte;
+    return;
+  }
+  for (const Hop& hop : flow.hops) carriers_[hop.link].busy_us += flow.bytes * hop.us_per_byte;
+  leave(slot);
+}
+
+void Flows::find_route(std::uint32_t slot, std::uint32_t from, std::uint32_t to) {
+  disown(slot);
+  Flow& flow = flows_[slot];
   const Route route = topology_.route(from, to);
   flow.from = from;
   flow.to = to;
@@ -85,33 +127,72 @@ void Flows::find_route(Flow& flow, std::uint32_t from, std::uint32_t to) const {
   flow.alone = route.us_per_byte > 0 ? 1 / route.us_per_byte : 0;
   flow.hops.clear();
   for (const std::uint32_t link : route.links)
-    if (carriers_[link].capacity > 0) flow.hops.push_back({.link = link});
+    if (carriers_[link].capacity > 0)
+      flow.hops.push_back({.link = link, .us_per_byte = topology_.links[link].us_per_byte});
 }
 
-sim::Time Flows::join(std::uint32_t slot) {
+/// A flow that no longer flows leaves the links that it owned.
+void Flows::disown(std::uint32_t slot) {
   Flow& flow = flows_[slot];
-  flow.flows = true;
+  if (!flow.owns) return;
+  flow.owns = false;
+  for (const Hop& hop : flow.hops) carriers_[hop.link].busy_us = hop.busy_us;
+  if (!flow.in_flight) leave(slot);
+}
+
+void Flows::disown_links_of(const Flow& flow) {
+  for (const Hop& hop : flow.hops)
+    if (carriers_[hop.link].count == 1) disown(carriers_[hop.link].first.slot);
+}
+
+/// Whether no link of the flow becomes narrow by it.
+bool Flows::fits(const Flow& flow) const {
+  return std::ranges::none_of(flow.hops, [&](const Hop& hop) {
+    const Carrier& carrier = carriers_[hop.link];
+    return carrier.is_narrow_for(carrier.wanted + flow.alone);
+  });
+}
+
+void Flows::join(std::uint32_t slot) {
+  Flow& flow = flows_[slot];
+  flow.joined = true;
+  flow.owns = true;
   for (std::uint32_t i = 0; i < flow.hops.size(); ++i) {
-    Carrier& carrier = carriers_[flow.hops[i].link];
-    flow.hops[i].index = carrier.count;
+    Hop& hop = flow.hops[i];
+    Carrier& carrier = carriers_[hop.link];
+    flow.owns = flow.owns && carrier.count == 0;
+    hop.index = carrier.count;
+    hop.busy_us = carrier.busy_us;
     carrier.add({.slot = slot, .hop = i});
     carrier.wanted += flow.alone;
-    mark(flow.hops[i].link);
   }
-  return sim::after(flow.since, flow.left_us);
 }
 
 void Flows::leave(std::uint32_t slot) {
   Flow& flow = flows_[slot];
-  if (!flow.flows) return;
-  flow.flows = false;
+  flow.joined = false;
   for (const Hop& hop : flow.hops) {
     mark(hop.link);
     Carrier& carrier = carriers_[hop.link];
-    carrier.busy_us += flow.bytes * carrier.us_per_byte;
     const Member last = carrier.remove(hop.index);
     if (last.slot != slot) flows_[last.slot].hops[last.hop].index = hop.index;
     carrier.wanted = carrier.count == 0 ? 0 : carrier.wanted - flow.alone;
+  }
+}
+
+/// The flows of a narrow link whose bytes begin to flow after `now` wait for that event.
+void Flows::make_early_wait(std::uint32_t link, sim::Time now, EventQueue& queue) {
+  Carrier& carrier = carriers_[link];
+  for (std::uint32_t index = 0; index < carrier.count;) {
+    const std::uint32_t slot = carrier.at(index).slot;
+    Flow& flow = flows_[slot];
+    if (flow.flows_from() <= now) {
+      ++index;
+      continue;
+    }
+    leave(slot);
+    flow.waits = true;
+    queue.set(slot, flow.flows_from());
   }
 }
 
@@ -239,13 +320,16 @@ void Flows::change(Flow& flow, double speed, sim::Time now) {
   const double passed_us = static_cast<double>((now - flow.since).count()) / kPicosecondsPerUs;
   flow.left_us = std::max(0.0, flow.left_us - passed_us * flow.speed);
   flow.since = now;
+  flow.before_us = 0;
   flow.speed = speed;
 }
 
-double Flows::carried(std::uint32_t link) const {
+double Flows::carried(std::uint32_t link, sim::Time now) const {
   double sum = 0;
-  each_member(link,
-              [&](const Member& member) { sum += flows_[member.slot].speed * flows_[member.slot].alone; });
+  each_member(link, [&](const Member& member) {
+    const Flow& flow = flows_[member.slot];
+    if (flow.in_flight && flow.flows_from() <= now) sum += flow.speed * flow.alone;
+  });
   return sum;
 }
 

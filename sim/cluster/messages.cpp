@@ -65,13 +65,10 @@ std::optional<Messages::Departure> Messages::next(sim::Time until) {
     if (at > until || at == EventQueue::kNever) break;
     now_ = at;
     const std::uint32_t slot = queue_.first();
-    Rank& rank = ranks_[slot];
+    const Rank& rank = ranks_[slot];
     if (rank.leaves != 0) {
       if (rank.streams == 0 || stream(slot)) return leave(slot);
-    } else if (rank.joins != 0) {
-      rank.joins = 0;
-      queue_.set(slot, flows_->join(slot));
-    } else {
+    } else if (!flows_ || flows_->handle_event(slot, queue_)) {
       arrive(slot);
     }
   }
@@ -87,7 +84,7 @@ std::optional<sim::Time> Messages::next_time() {
 
 double Messages::carried(std::uint32_t link) {
   settle();
-  return flows_ ? flows_->carried(link) : 0;
+  return flows_ ? flows_->carried(link, now_) : 0;
 }
 
 std::vector<Messages::Waiting> Messages::waiting() const {
@@ -201,9 +198,7 @@ void Messages::send(std::uint32_t slot, const Exchange& exchange, sim::Time at) 
   }
   const Factors factors = {.slowdown = links_.slowdown.empty() ? 1 : links_.slowdown[from],
                            .draw = rank.draw};
-  const Flows::FlowStart begun = flows_->begin(slot, {from, exchange.to}, exchange.bytes_out, factors, at);
-  rank.joins = begun.joins ? 1 : 0;
-  queue_.set(slot, begun.at);
+  queue_.set(slot, flows_->begin(slot, {from, exchange.to}, exchange.bytes_out, factors, at));
 }
 
 /// The rank has finished its round, except for the sum.
@@ -225,7 +220,6 @@ void Messages::arrive(std::uint32_t slot) {
   const std::uint32_t round = rank.round;
   const std::uint32_t slots_at = collectives_[rank.collective].slots_at;
   rank.is_sending = 0;
-  if (flows_) flows_->leave(slot);
   if ((rank.arrived & 1U) != 0)
     pass_on(slot);
   else

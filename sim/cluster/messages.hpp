@@ -63,7 +63,8 @@ class Messages {
   std::optional<Departure> next(sim::Time until);
 
   sim::Time now() const { return now_; }
-  /// Returns the time of the next event, whether or not a rank leaves then. Nothing: the ranks inside wait
+  /// Returns the time of the next event, whether or not a rank leaves then. Between events the bytes of a
+  /// message may begin to flow on links that are not full. Nothing: the ranks inside wait
   /// for ranks that have not entered, or for ever.
   std::optional<sim::Time> next_time();
 
@@ -103,7 +104,6 @@ class Messages {
     std::uint8_t is_asking : 1 = 0;       // its draw is asked for
     std::uint8_t sums : 1 = 0;            // in this round
     std::uint8_t is_sending : 1 = 0;
-    std::uint8_t joins : 1 = 0;    // the pending event: its bytes begin to flow
     std::uint8_t leaves : 1 = 0;   // the pending event: it leaves the collective
     std::uint8_t streams : 1 = 0;  // and with `leaves`: Collective::streams knows the event
   };

@@ -99,13 +99,9 @@ TreeStreams::Event TreeStreams::handle_event(const Net& net, std::uint32_t place
   const TreePlace edge = place_of(place);
   Stream& own = stream(edge);
   switch (own.state) {
-    case State::joining:
-      own.state = State::flowing;
-      net.queue.set(slot, net.flows->join(slot));
-      return Event::none;
     case State::flowing:
+      if (!net.flows->handle_event(slot, net.queue)) return Event::none;
       own.state = State::flowed;
-      net.flows->leave(slot);
       point(receiver(edge)).bodies =
           later(point(receiver(edge)).bodies, {.at = now, .origin = sender_head(edge).origin});
       net.queue.set(slot, own.tail.at);  // kNever until it is known
@@ -144,10 +140,8 @@ void TreeStreams::send_head(const Net& net, const TreePlace& edge, const Decided
     const std::uint32_t slot = net.first_slot + index(edge);
     const std::uint32_t above = parent(edge);
     const auto ranks = edge.is_up ? std::pair(edge.rank, above) : std::pair(above, edge.rank);
-    const Flows::FlowStart begun =
-        net.flows->begin(slot, ranks, trees_->half(edge.tree).size(), own.factors, when.at);
-    own.state = begun.joins ? State::joining : State::flowing;
-    net.queue.set(slot, begun.at);
+    own.state = State::flowing;
+    net.queue.set(slot, net.flows->begin(slot, ranks, trees_->half(edge.tree).size(), own.factors, when.at));
   }
   receive_head(net, receiver(edge), when + own.first);
 }

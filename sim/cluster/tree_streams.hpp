@@ -75,7 +75,7 @@ class TreeStreams {
     std::uint8_t heads_missing = 0;
     std::uint8_t tails_missing = 0;
   };
-  enum class State : std::uint8_t { joining, flowing, flowed, arrived };
+  enum class State : std::uint8_t { flowing, flowed, arrived };
   /// The stream from a rank to its parent, or the other way.
   struct Stream {
     sim::Time first{};                              // alpha, or startup and latency
