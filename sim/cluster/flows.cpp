@@ -155,7 +155,6 @@ bool Flows::fits(const Flow& flow) const {
 
 void Flows::join(std::uint32_t slot) {
   Flow& flow = flows_[slot];
-  flow.joined = true;
   flow.owns = true;
   for (std::uint32_t i = 0; i < flow.hops.size(); ++i) {
     Hop& hop = flow.hops[i];
@@ -169,8 +168,7 @@ void Flows::join(std::uint32_t slot) {
 }
 
 void Flows::leave(std::uint32_t slot) {
-  Flow& flow = flows_[slot];
-  flow.joined = false;
+  const Flow& flow = flows_[slot];
   for (const Hop& hop : flow.hops) {
     mark(hop.link);
     Carrier& carrier = carriers_[hop.link];

@@ -78,9 +78,8 @@ class Flows {
     double left_us = 0;    // remaining time at `since`, at the speed when alone
     double before_us = 0;  // how much of it passes before the bytes flow
     bool in_flight = false;
-    bool waits = false;   // its next event is the begin of the flow
-    bool joined = false;  // its links know it
-    bool owns = false;    // its links know it, and no other flow
+    bool waits = false;  // its next event is the begin of the flow
+    bool owns = false;   // its links know it, and no other flow
     std::uint32_t seen = 0;
     bool shared = false;    // has received its share in this settle()
     std::vector<Hop> hops;  // the route from `from` to `to`, without links of unlimited bandwidth

@@ -64,8 +64,8 @@ class Messages {
 
   sim::Time now() const { return now_; }
   /// Returns the time of the next event, whether or not a rank leaves then. Between events the bytes of a
-  /// message may begin to flow on links that are not full. Nothing: the ranks inside wait
-  /// for ranks that have not entered, or for ever.
+  /// message may begin to flow on links that are not full. Nothing: the ranks inside wait for ranks that have
+  /// not entered, or for ever.
   std::optional<sim::Time> next_time();
 
   /// A rank that waits for a message and has nothing in flight; in a double binary tree also nothing in

@@ -349,6 +349,26 @@ TEST_CASE("messages: a slowed sender's bytes count as so many more") {
   CHECK(shown(run(messages), true) == "0:0@200 1:1@250");
 }
 
+TEST_CASE("messages: one whose bytes do not flow yet takes nothing from another, and has to share later") {
+  //  0, twice as slow, --50--> 2: startup until 20, 20-30 10, 30-50 10 of what counts as 100, 50-130 80
+  //  1 --5--> 2: startup until 10, 10-15
+  //  1 --10--> 2: enters at 20, startup until 30, 30-50 10
+  Links links;
+  links.slowdown = {2, 1, 1};
+  Messages messages(links, make_topology({.startup_us = 10 * kPs, .nic = {0, kPs}}, 3));
+  messages.add(single(3, 0, 2, 50), 1);
+  messages.add(single(3, 1, 2, 5), 2);
+  messages.add(single(3, 1, 2, 10), 3);
+  messages.enter(0, 0, Time(0));
+  messages.enter(1, 1, Time(0));
+  messages.enter(2, 1, Time(20));
+  CHECK(shown(run(messages), true) == "1:1@15 2:1@50 0:0@130");
+  const std::vector<double> busy_us = messages.busy_us();
+  CHECK(busy_us[6] == doctest::Approx(100 * kPs));   // out of 0
+  CHECK(busy_us[8] == doctest::Approx(15 * kPs));    // out of 1
+  CHECK(busy_us[11] == doctest::Approx(115 * kPs));  // into 2
+}
+
 TEST_CASE("messages: a collective of more ranks than the network has is an error") {
   Messages messages({}, flat(3));
   CHECK_THROWS_WITH_AS(messages.add(ring(4, 1), 1), "a collective of 4 ranks on a network of 3",
