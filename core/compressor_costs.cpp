@@ -1,7 +1,6 @@
 #include "core/compressor_costs.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -114,8 +113,7 @@ CompressorCosts read_compressor_costs(const Field& field) {
   field.at("dtype").one_of({"float32"});
   CompressorCosts out = {.device = field.at("device").name(),
                          .command = field.at("command").text(),
-                         .origin = read_origin(field.at("origin")),
-                         .compressors = {}};
+                         .origin = read_origin(field.at("origin"))};
   for (const Field& item : field.at("compressors").non_empty_items()) {
     MeasuredCompressor compressor = read_compressor(item);
     if (find_compressor(out, compressor.name) != nullptr)

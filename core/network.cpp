@@ -102,10 +102,7 @@ Measured read_measured(const Field& field) {
   std::size_t kind = 0;
   while (kCollectives.at(kind) != collective) ++kind;
   Measured measured = {.collective = CollectiveKind{static_cast<int>(kind)},
-                       .algorithm = {},
-                       .workers = field.at("workers").integer(1, kMaxWorkers),
-                       .curve = {},
-                       .fit = {}};
+                       .workers = field.at("workers").integer(1, kMaxWorkers)};
   if (const auto algorithm = field.find("algorithm")) measured.algorithm = algorithm->name();
   if (const auto segments = field.find("segments")) {
     if (const auto curve = field.find("curve")) curve->expected("either a curve or segments", "both");

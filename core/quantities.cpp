@@ -81,9 +81,9 @@ std::string bytes_text(std::int64_t bytes) {
 }
 
 std::string list_text(std::span<const std::int64_t> numbers) {
-  constexpr std::size_t kMost = 12;
+  constexpr std::size_t kMaxListed = 12;
   constexpr std::size_t kFirst = 3;
-  if (numbers.size() <= kMost) return fmt::format("{}", fmt::join(numbers, ", "));
+  if (numbers.size() <= kMaxListed) return fmt::format("{}", fmt::join(numbers, ", "));
   return fmt::format("{}, ..., {} ({} numbers)", fmt::join(numbers.first(kFirst), ", "), numbers.back(),
                      numbers.size());
 }

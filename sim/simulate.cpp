@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <queue>
-#include <string>
 #include <type_traits>
 #include <utility>
 

@@ -1,7 +1,5 @@
 #include "collectives/compression/sparse_wire.hpp"
 
-#include <limits>
-
 namespace compression {
 namespace {
 

@@ -1,7 +1,6 @@
 #include "collectives/sparse/wire.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <random>
-#include <utility>
 
 #include "collectives/transport/tcp/secret.hpp"
 

@@ -1,7 +1,6 @@
 #include "core/estimate/estimate.hpp"
 
 #include <cmath>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -116,7 +115,7 @@ Profile estimate(const Model& model, const Device& device, const EstimateOptions
                      .batch_size = options.batch_size.value_or(model.batch_size),
                      .dtype = kernels.dtype(),
                      .device = std::string(device.full_name),
-                     .origin = {.kind = OriginKind::estimated, .source = {}},
+                     .origin = {.kind = OriginKind::estimated},
                      .layers = {}};
   profile.origin.source = source(kernels, options, profile.batch_size);
   const std::vector<LayerTimes> times = layer_times(model, kernels, profile.batch_size);

@@ -287,7 +287,7 @@ class Passes {
 };
 
 Sizes sizes_of(const Model& model, const Layer& layer, double batch) {
-  Sizes sizes = {.batch = batch, .output = batch * count(layer.output), .has_bias = false};
+  Sizes sizes = {.batch = batch, .output = batch * count(layer.output)};
   for (const std::size_t input : layer.inputs) sizes.inputs += batch * count(model.layers[input].output);
   for (const Tensor& tensor : layer.tensors) sizes.weights += static_cast<double>(tensor.elements);
   if (const auto& shared = layer.shared_weight)

@@ -1,6 +1,5 @@
 #include "planner/advise/make_plan.hpp"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 

@@ -171,7 +171,7 @@ std::vector<TensorList> lists_at(const Field& field, std::string_view key) {
   if (!found) return {};
   std::vector<TensorList> out;
   for (const Field& list : found->items()) {
-    TensorList next = {.field = list, .names = {}};
+    TensorList next = {.field = list};
     for (const Field& item : list.items()) next.names.push_back(item.name());
     if (next.names.size() < 2) list.expected("at least two tensors");
     out.push_back(std::move(next));

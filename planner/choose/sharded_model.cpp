@@ -8,7 +8,6 @@
 // the value.
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 

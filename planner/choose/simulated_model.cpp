@@ -53,7 +53,6 @@ class SimulatedModel final : public IterationModel {
     for (const Groups& other : best_starts(rules)) found = better(std::move(found), improve(search, other));
     return {.groups = found.groups,
             .value = found.value,
-            .largest_front = 0,
             .optimality_gap = std::max(Time::zero(), found.value - min)};
   }
 

@@ -21,9 +21,7 @@ Factors factors(const Algorithm& algorithm, std::int64_t workers) {
   const AlgorithmEntry& named = algorithm_entry(algorithm.name);
   const AlgorithmEntry& entry = named.needs_nodes ? algorithm_entry("ring") : named;
   const auto of = [&](std::int64_t on) {
-    return entry.cost(
-        {.workers = on, .flat = {.alpha_us = 1, .beta_us_per_byte = 1, .gamma_us_per_byte = 0}, .nodes = {}},
-        algorithm);
+    return entry.cost({.workers = on, .flat = {.alpha_us = 1, .beta_us_per_byte = 1}}, algorithm);
   };
   const ClosedForm form = of(workers);
   return {.startups = form.startup_us / of(2).startup_us, .passes = form.link_us_per_byte};
@@ -142,7 +140,7 @@ StartupShare assumed_share(const MeasuredOn& from, std::int64_t workers, const A
 Neighbours neighbours(const std::vector<MeasuredOn>& measured, std::int64_t workers) {
   std::vector<MeasuredOn> nearest = measured;
   sort_by_distance(nearest, workers);
-  Neighbours out = {.near = nearest.front(), .far = {}};
+  Neighbours out = {.near = nearest.front()};
   const auto is_across = [&](const MeasuredOn& each) {
     return (each.workers < workers) != (out.near.workers < workers);
   };

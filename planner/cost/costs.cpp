@@ -37,7 +37,7 @@ std::vector<Level> spanned(const std::vector<Level>& levels, std::int64_t worker
 }
 
 Fabric make_fabric(const Network& network, std::int64_t workers) {
-  Fabric fabric = {.workers = workers, .flat = {}, .nodes = {}};
+  Fabric fabric = {.workers = workers};
   if (network.levels.empty()) {
     fabric.flat = *network.link;
     return fabric;
@@ -50,9 +50,7 @@ Fabric make_fabric(const Network& network, std::int64_t workers) {
   const std::int64_t node = network.levels.front().size.value_or(workers);
   Fabric::Nodes nodes = {.workers_in_node = std::min(node, workers),
                          .nodes = workers <= node ? 1 : workers / node,
-                         .inside = network.levels.front().link,
-                         .between = {},
-                         .between_is_shared = false};
+                         .inside = network.levels.front().link};
   const Level* between = nullptr;
   for (const Level& level : levels)
     if (&level != &levels.front() || node == 1)
@@ -105,7 +103,7 @@ ClosedForm closed_form(const Network& network, std::int64_t workers, const Algor
 double sent_per_byte(std::int64_t workers, const Algorithm& algorithm) {
   const AlgorithmEntry& entry = algorithm_entry(algorithm.name);
   if (entry.needs_nodes) return 2 * static_cast<double>(workers - 1) / static_cast<double>(workers);
-  return entry.cost({.workers = workers, .flat = {}, .nodes = {}}, algorithm).sent_per_byte;
+  return entry.cost({.workers = workers}, algorithm).sent_per_byte;
 }
 
 /// Reduce-scatter and all-gather split the startup and beta of an all-reduce equally.
@@ -141,7 +139,7 @@ std::optional<CollectiveCost> cost_of_curves(const Network& network, std::int64_
 /// `raises`: costs under the physical bound are raised to it.
 CollectiveCost cost_of(const Network& network, std::int64_t workers, const Algorithm& algorithm,
                        CollectiveKind kind, bool raises) {
-  if (workers == 1) return {.curve = core::CostCurve::affine(0, 0), .sent_per_byte = 0, .is_measured = false};
+  if (workers == 1) return {.curve = core::CostCurve::affine(0, 0)};
   const double share = share_of(kind);
   // 0: none
   const double bound = raises ? bound_of(network, workers, algorithm, kind).value_or(0) : 0;
@@ -156,8 +154,7 @@ CollectiveCost cost_of(const Network& network, std::int64_t workers, const Algor
       kind == CollectiveKind::all_gather ? 0 : whole.sum_us_per_byte;  // only the reduce-scatter has a gamma
                                                                        // part
   return {.curve = raised_affine(share * whole.startup_us, share * whole.link_us_per_byte + sum, bound),
-          .sent_per_byte = share * whole.sent_per_byte,
-          .is_measured = false};
+          .sent_per_byte = share * whole.sent_per_byte};
 }
 
 /// The number of workers nearest to these, of all others on which this collective is measured; 0 if none.
@@ -221,14 +218,12 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
   for (const core::Measured& other : network_->measured)
     if (!cost.is_measured && other.collective == kind && other.workers == workers_)
       out.push_back({.subject = "unused: " + what(),
-                     .weight = 0,
                      .text = fmt::format("{}: measured there only as {}, so the closed form is used", what(),
                                          *other.algorithm)});
 
   const std::int64_t nearest = cost.is_measured ? 0 : nearest_measured(*network_, workers_, algorithm_, kind);
   if (nearest != 0)
     out.push_back({.subject = "source: " + what(),
-                   .weight = 0,
                    .text = fmt::format("{}: the formula of {} on the network's {}, where {} workers have a "
                                        "measured curve; times of the two do not compare",
                                        what(), algorithm_.name, network_->levels.empty() ? "link" : "levels",

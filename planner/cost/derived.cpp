@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <unordered_set>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,8 +28,7 @@ std::vector<MeasuredOn> measured_on(const core::Network& network, const Algorith
     if (each.collective == kind && each.workers > 1 && sizes_of(each.curve).size() > 1 &&
         each.algorithm.value_or(algorithm.name) == algorithm.name && known.insert(each.workers).second)
       out.push_back({.workers = each.workers, .curve = &each.curve, .is_stated = each.algorithm.has_value()});
-  std::sort(out.begin(), out.end(),
-            [](const MeasuredOn& a, const MeasuredOn& b) { return a.workers < b.workers; });
+  std::ranges::sort(out, [](const MeasuredOn& a, const MeasuredOn& b) { return a.workers < b.workers; });
   return out;
 }
 
@@ -47,7 +45,6 @@ std::optional<DerivedCost> extrapolated_cost(const core::Network& network, std::
                     100 * *found.left_out_error, workers),
         fmt::to_string(workers));
   DerivedCost out = {.curve = found.curve,
-                     .derivation = {},
                      .low_factor = found.low_factor,
                      .high_factor = found.high_factor,
                      .peaks = found.peaks};
@@ -64,7 +61,7 @@ std::optional<DerivedCost> extrapolated_cost(const core::Network& network, std::
 std::vector<double> sizes_of_both(const CostCurve& one, const CostCurve& other) {
   std::vector<double> sizes = sizes_of(one);
   for (const double size : sizes_of(other)) sizes.push_back(size);
-  std::sort(sizes.begin(), sizes.end());
+  std::ranges::sort(sizes);
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   return sizes;
 }
@@ -97,10 +94,7 @@ DerivedCost half_of(const DerivedCost& whole, std::int64_t workers) {
   const CostCurve& curve = whole.curve;
   const double half = half_of_large(workers);
   const double startup = startup_of(curve);
-  DerivedCost out = {.curve = {},
-                     .derivation = {},
-                     .low_factor = kHalfLow * whole.low_factor,
-                     .high_factor = kHalfHigh * whole.high_factor};
+  DerivedCost out = {.low_factor = kHalfLow * whole.low_factor, .high_factor = kHalfHigh * whole.high_factor};
   const auto half_us = [&](double bytes) {
     const double us = curve.us(bytes);
     const double small = us > 0 ? std::min(1.0, startup / us) : 0;
@@ -139,7 +133,6 @@ DerivedCost whole_of(const DerivedCost& scatter, const DerivedCost& gather, std:
   };
   std::vector<double> sizes = sizes_of_both(scatter.curve, gather.curve);
   DerivedCost out = {.curve = sampled_at(sizes, whole_us),
-                     .derivation = {},
                      .low_factor = std::min(scatter.low_factor, gather.low_factor) / kHalfHigh,
                      .high_factor = std::max(scatter.high_factor, gather.high_factor) / kHalfLow,
                      .peaks = peaks_of(sizes, whole_us)};
@@ -173,7 +166,7 @@ namespace {
 std::optional<DerivedCost> own_cost(const core::Network& network, std::int64_t workers,
                                     const Algorithm& algorithm, CollectiveKind kind) {
   if (const core::Measured* measured = find_measured(network, workers, algorithm, kind))
-    return DerivedCost{.curve = measured->curve, .derivation = {}};
+    return DerivedCost{.curve = measured->curve};
   return extrapolated_cost(network, workers, algorithm, kind);
 }
 
@@ -198,7 +191,7 @@ std::optional<DerivedCost> cost_from_halves(const core::Network& network, std::i
 std::optional<DerivedCost> cost_in_node(const core::Network& network, std::int64_t workers,
                                         const Algorithm& algorithm, CollectiveKind kind) {
   if (const core::Measured* measured = find_measured(network, workers, algorithm, kind))
-    return DerivedCost{.curve = measured->curve, .derivation = {}};
+    return DerivedCost{.curve = measured->curve};
   const bool has_halves = algorithm_entry(algorithm.name).has_halves;
   if (kind == CollectiveKind::all_reduce) {
     auto own = extrapolated_cost(network, workers, algorithm, kind);
@@ -209,7 +202,7 @@ std::optional<DerivedCost> cost_in_node(const core::Network& network, std::int64
   const bool has_sizes =
       whole != nullptr && sizes_of(whole->curve).size() > 1;  // one size says nothing of others
   if (has_sizes && measured_on(network, algorithm, kind).empty())
-    return half_of({.curve = whole->curve, .derivation = {}}, workers);
+    return half_of({.curve = whole->curve}, workers);
   if (auto own = extrapolated_cost(network, workers, algorithm, kind)) return own;
   const auto all_reduce = extrapolated_cost(network, workers, algorithm, CollectiveKind::all_reduce);
   return all_reduce ? half_of(*all_reduce, workers) : cost_from_halves(network, workers, algorithm, kind);
@@ -292,8 +285,6 @@ DerivedCost cost_of_nodes(const core::Network& network, std::int64_t workers, co
     return between_us + inside->curve.us(bytes) + over_port(nodes) * bytes;
   };
   DerivedCost out = {
-      .curve = {},
-      .derivation = {},
       .low_factor = kNodesLow * inside->low_factor,
       .high_factor = kNodesHigh * inside->high_factor,
       .peaks = inside->peaks.empty()
@@ -333,11 +324,8 @@ core::Network with_derived(core::Network network, std::int64_t workers, const Al
     if (find_measured(network, workers, algorithm, kind) != nullptr) continue;
     try {
       if (const auto cost = derived_cost(network, workers, algorithm, kind))
-        derived.push_back({.collective = kind,
-                           .algorithm = algorithm.name,
-                           .workers = workers,
-                           .curve = cost->curve,
-                           .fit = {}});
+        derived.push_back(
+            {.collective = kind, .algorithm = algorithm.name, .workers = workers, .curve = cost->curve});
     } catch (const core::Unsupported&) {  // is refused again by what needs it
     }
   }

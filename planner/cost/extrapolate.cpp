@@ -293,7 +293,6 @@ Extrapolation extrapolate(const std::vector<MeasuredOn>& all, std::int64_t worke
     peaks = peaks_of(sizes_of(nearest_curve), [&](double bytes) { return nearest_curve.us(bytes); });
   Extrapolation out = {.curve = sampled_at(sizes, us),
                        .from = workers_of(used),
-                       .left_out_error = {},
                        .growth = share.growth,
                        .peaks = std::move(peaks)};
   add_error(out, measured, workers, algorithm, kind, share);

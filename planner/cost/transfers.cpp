@@ -35,7 +35,6 @@ std::optional<SparseCost> gather_by_formula(const core::Network& network, std::i
   const double others = static_cast<double>(workers) - 1;
   return SparseCost{.startup_us = (doubles ? static_cast<double>(rounds(workers)) : others) * link.alpha_us,
                     .us_per_byte = others * transfer.compressor.ratio * us_per_byte,
-                    .sent_bytes = 0,
                     .sent_per_byte = others * transfer.compressor.ratio};
 }
 
@@ -110,8 +109,7 @@ TransferCost::TransferCost(const core::Network& network, std::int64_t workers, T
                                                        LowRankCode{own.encode, own.in_transit, own.decode});
   }
   if (!compresses_ || sparse_) return;
-  if (const auto gather = gather_by_formula(network, workers, transfer_))
-    sparse_ = {.usual = *gather, .recomputing = {}, .repartitioning = {}};
+  if (const auto gather = gather_by_formula(network, workers, transfer_)) sparse_ = {.usual = *gather};
 }
 
 void TransferCost::make_sparse(const core::Network& network) {
@@ -141,8 +139,6 @@ void TransferCost::make_between_nodes(const core::Network& network) {
   const bool gathers = compressor.collective == CollectiveKind::all_gather;
   const double share = 1 / static_cast<double>(fabric.nodes->workers_in_node);
   sparse_ = {.usual = cost_of(between_nodes(fabric, compressor.ratio, gathers), fabric),
-             .recomputing = {},
-             .repartitioning = {},
              .selects_from = share,
              .decodes = share};
   if (compressor.decodes_each) contributions_ = static_cast<double>(fabric.nodes->nodes);
@@ -204,8 +200,7 @@ double TransferCost::us(CollectiveKind kind, const Payload& payload) const {
 }
 
 GroupCost TransferCost::cost(CollectiveKind kind, const Payload& payload) const {
-  if (!is_encoded(payload))
-    return {.encode = {}, .channel = sim::from_us(dense_us(kind, payload)), .decode = {}};
+  if (!is_encoded(payload)) return {.channel = sim::from_us(dense_us(kind, payload))};
   return {.encode = sim::from_us(slowdown_ * selection_us(now_, payload)),
           .channel = sim::from_us(encoded_us(kind, payload, now_)),
           .decode = sim::from_us(slowdown_ * decoding_us(payload))};

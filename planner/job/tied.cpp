@@ -36,7 +36,7 @@ std::optional<Tied> tied(const Workload& workload) {
     const core::ProfileLayer& layer = layers[workload.gradients[i].layer];
     if (layer.kind == "embedding" &&
         (!out || workload.gradients[i].bytes > workload.gradients[out->weight].bytes))
-      out = Tied{.weight = i, .owner = module_of(workload, i), .modules = {}, .carried = {}};
+      out = Tied{.weight = i, .owner = module_of(workload, i)};
   }
   if (!out) return {};
   std::set<std::uint32_t> without_weight;

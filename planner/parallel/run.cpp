@@ -179,11 +179,9 @@ class Runner {
       if (each.tick > Time::zero())
         throw core::Unsupported("a fusion without a cycle, with the key parallel", schedule_.fusion.kind,
                                 "/schedules");
-    PartGroups out = {.of_experts = false,
-                      .workload = std::move(workload),
+    PartGroups out = {.workload = std::move(workload),
                       .groups = std::move(choice.groups),
-                      .transfers = std::move(choice.transfers),
-                      .program = {}};
+                      .transfers = std::move(choice.transfers)};
     out.program = schedule_.pipeline->program(static_cast<std::uint32_t>(out.groups.size()),
                                               for_model(schedule_.options, out.workload));
     check_undivided(setting, out.program, out.groups);

@@ -130,8 +130,7 @@ Time before_stages(const Conditions& conditions) {
 StageFacts stage_facts(const RanStages& ran) {
   const auto tasks = ran.graph.graph.tasks();
   StageFacts out = {.is_critical = std::vector<bool>(tasks.size()),
-                    .without_waits = std::vector<Time>(tasks.size()),
-                    .passes_end = {}};
+                    .without_waits = std::vector<Time>(tasks.size())};
   for (const sim::TaskId task : sim::critical_path(ran.graph.graph, ran.timeline))
     out.is_critical[sim::index(task)] = true;
   for (std::size_t i = 0; i < tasks.size(); ++i) {

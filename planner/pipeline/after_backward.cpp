@@ -16,7 +16,6 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
 Pipeline after_backward() {
   return {.name = "after_backward",
           .summary = "communicate when the backward pass has ended",
-          .option_keys = {},
           .program = program};
 }
 

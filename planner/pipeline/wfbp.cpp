@@ -21,7 +21,6 @@ Program program(std::uint32_t groups, const PipelineOptions& /*options*/) {
 Pipeline wfbp() {
   return {.name = "wfbp",
           .summary = "communicate each group as soon as its gradients are ready",
-          .option_keys = {},
           .program = program};
 }
 

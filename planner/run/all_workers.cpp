@@ -174,12 +174,8 @@ class ByVectors {
   }
 
   void in_steps_with_path(const cluster::Collective& how, const TaskLabel& label, std::span<Time> times) {
-    PathTracker::Meeting meeting = {.begins = begins_,
-                                    .since = {},
-                                    .ends = {},
-                                    .origins = {},
-                                    .label = label.packed(),
-                                    .collective = collectives_++};
+    PathTracker::Meeting meeting = {
+        .begins = begins_, .ends = {}, .label = label.packed(), .collective = collectives_++};
     meeting.since.reserve(times.size());
     for (std::size_t n = 0; n < times.size(); ++n) meeting.since.push_back(path_.since(n, begins_[n]));
     meeting.origins.resize(times.size());

@@ -47,7 +47,7 @@ void add_code_warnings(const TransferCost& transfer, const std::vector<Payload>&
     max = std::max(max, static_cast<double>(transfer.largest_encoded(payload)));
   if (max > 0 && !how.empty()) {
     const std::string text = fmt::format("compressor {}: {}", compressor.name, how);
-    warnings.push_back({.subject = text, .weight = 0, .text = text});
+    warnings.push_back({.subject = text, .text = text});
   }
   for (const CodeCost* cost : {&compressor.encode, &compressor.decode}) {
     if (!cost->curve || max <= cost->curve->measured_up_to_bytes()) continue;
@@ -83,7 +83,7 @@ void add_padding_warning(const Setting& setting, const CommunicationPlan& plan,
   if (workers > kUsualRows && !has_shapes(*setting.workload.profile)) {
     const std::string text =
         "the profile lacks shapes of some tensors, so that their padding by FSDP2 is left out";
-    warnings.push_back({.subject = text, .weight = 0, .text = text});
+    warnings.push_back({.subject = text, .text = text});
   }
   const double percent =
       100 * (static_cast<double>(transfer.padded_bytes(all)) / static_cast<double>(all.bytes) - 1);
@@ -153,12 +153,12 @@ std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPl
     const std::string text = fmt::format(
         "{} workers: measured curves are for closed collectives, rank by rank link or levels are looked at",
         setting.costs.workers());
-    out.push_back({.subject = text, .weight = 0, .text = text});
+    out.push_back({.subject = text, .text = text});
   }
   if (measured && closed) {
     const std::string text = fmt::format(
         "{} workers: closed forms are mixed with measurements in one schedule", setting.costs.workers());
-    out.push_back({.subject = text, .weight = 0, .text = text});
+    out.push_back({.subject = text, .text = text});
   }
   return out;
 }

@@ -68,7 +68,6 @@ CriticalPath PathTracker::path(std::span<const Time> begins, std::span<const Tim
                       .from = *known,
                       .to = ends[last],
                       .computing = std::vector<Time>(since_.size()),
-                      .crossings = {},
                       .sending = std::vector<Time>(since_.size())};
   constexpr std::size_t kAhead = 4096;  // most meetings come after the one that releases them, but ticks are
                                         // recorded ahead

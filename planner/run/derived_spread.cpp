@@ -54,8 +54,7 @@ void add_sampled(core::Network& sampled, const std::vector<DerivedRange>& ranges
     sampled.measured.insert(sampled.measured.begin(), {.collective = range.kind,
                                                        .algorithm = algorithm.name,
                                                        .workers = workers,
-                                                       .curve = sampled_curve(range.cost, sample),
-                                                       .fit = {}});
+                                                       .curve = sampled_curve(range.cost, sample)});
   if (!has_measured_nodes(sampled)) return;
   const double times = factor_in_range(kNodesLow, kNodesHigh, kSeed, sample);
   for (core::Level& level : sampled.levels) level.link.alpha_us *= times;

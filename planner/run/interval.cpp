@@ -62,7 +62,7 @@ std::optional<Interval> interval_of(double iteration_us, std::int64_t samples,
     if (progress) progress(sample + 1);
   }
   std::vector<double> sorted = by_sample;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   if (sorted.front() == sorted.back() && sorted.front() == iteration_us)
     return std::nullopt;                                      // no input in use has a spread
   const auto first = static_cast<std::size_t>(samples / 40);  // 2.5 % of them, rounded down

@@ -29,14 +29,14 @@ class Buffers {
     std::optional<Held>& held = held_[number];
     if (held && (!held->until || *held->until > from)) return false;
     if (held) release(*held, *held->until);
-    held = Held{.bytes = bytes, .from = from, .until = {}};
+    held = Held{.bytes = bytes, .from = from};
     return true;
   }
   /// Another buffer beside the one that is held, for as long as both are needed.
   void hold_another(std::size_t number, std::int64_t bytes, Time from) {
     std::optional<Held>& held = held_[number];
     if (held) release(*held, held->until.value_or(from));
-    held = Held{.bytes = bytes, .from = from, .until = {}};
+    held = Held{.bytes = bytes, .from = from};
   }
   /// The buffer is needed up to this time, or later if it was told so.
   void until(std::size_t number, Time time) {

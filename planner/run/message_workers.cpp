@@ -153,8 +153,7 @@ class ByMessages {
   }
 
   PathTracker::Meeting meeting(TaskId task, const TaskLabel& label) const {
-    return {.begins = {},
-            .since = std::vector<Time>(workers_.size()),
+    return {.since = std::vector<Time>(workers_.size()),
             .ends = {},
             .origins = std::vector<std::uint32_t>(workers_.size()),
             .label = label.packed(),

@@ -50,11 +50,8 @@ bool has_own_messages(const Compressor& compressor) {
 cluster::Links links_of(const Setting& setting) {
   const core::Network& network = *setting.network;
   const auto workers = static_cast<std::uint32_t>(setting.costs.workers());
-  cluster::Links out = {.levels = {},
-                        .sum_us_per_byte = 0,
-                        .slowdown = {},
-                        .sigma = setting.conditions.links.sigma,
-                        .seed = setting.conditions.links.seed};
+  cluster::Links out = {
+      .slowdown = {}, .sigma = setting.conditions.links.sigma, .seed = setting.conditions.links.seed};
   std::uint64_t ranks = 1;
   for (const core::Level& level : network.levels) {
     ranks = level.size ? std::min<std::uint64_t>(workers, ranks * static_cast<std::uint64_t>(*level.size))

@@ -21,7 +21,7 @@ std::vector<Warning> warnings_of(const Setting& setting, const Schedule& schedul
     const std::string text =
         fmt::format("{} workers: all of them are one shard group, so '{}' is plain sharding",
                     setting.costs.workers(), core::printable(schedule.name));
-    warnings.push_back({.subject = text, .weight = 0, .text = text});
+    warnings.push_back({.subject = text, .text = text});
   }
   return warnings;
 }

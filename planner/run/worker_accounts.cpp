@@ -45,8 +45,7 @@ WorkerAccounts::WorkerAccounts(const Setting& setting, const Executable& executa
   for (const std::int64_t worker : shown)
     out_.shown.push_back(
         {.worker = worker,
-         .timeline = {.spans = std::vector<sim::Span>(executable.lowered.graph.tasks().size()),
-                      .makespan = {}}});
+         .timeline = {.spans = std::vector<sim::Span>(executable.lowered.graph.tasks().size())}});
   for (std::size_t mark = 0; mark < executable.lowered.marks.size(); ++mark)
     for (const sim::TaskId task : executable.lowered.marks[mark])
       marks_by_task_[sim::index(task)].push_back(mark);

@@ -1,7 +1,6 @@
 #include "planner/run/worker_report.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "core/statistics.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 
 #include "core/errors.hpp"
 #include "core/field.hpp"

@@ -29,7 +29,7 @@ using sim::Time;
 
 Grouping grouping_of(OptimalGroups found) {
   return {std::move(found.groups),
-          {.largest_front = found.largest_front, .optimality_gap = found.optimality_gap, .sampled = {}}};
+          {.largest_front = found.largest_front, .optimality_gap = found.optimality_gap}};
 }
 
 [[noreturn]] void refuse_constraints(const std::string& expected) {
@@ -111,7 +111,7 @@ Grouping best_of_modules(const FusionRequest& request, const GroupRules& rules, 
   const Time possible = found.value - found.optimality_gap;
   if (!allows(rules, formed)) formed = search_formed(request, rules, nesting, std::move(found.groups));
   const Time value = request.model().value(formed);
-  return {std::move(formed), {.largest_front = 0, .optimality_gap = value - possible, .sampled = {}}};
+  return {std::move(formed), {.optimality_gap = value - possible}};
 }
 
 Grouping best_of_numbers(const planner::CapRule& rule, const FusionRequest& request,
@@ -124,7 +124,7 @@ Grouping best_of_numbers(const planner::CapRule& rule, const FusionRequest& requ
     refuse_constraints("constraints that groups of a single number can satisfy");
   const Time gap =
       best.is_every ? Time::zero() : request.model().value(best.groups) - request.model().lower_bound();
-  return {std::move(best.groups), {.largest_front = 0, .optimality_gap = gap, .sampled = {}}};
+  return {std::move(best.groups), {.optimality_gap = gap}};
 }
 
 /// The best groups on the framework's ticks that are found step by step from those that are best without.
@@ -139,7 +139,7 @@ Grouping best_issued(const Target& target, const FusionRequest& request, const G
                         .transfers = static_cast<std::uint32_t>(request.transfers.size()),
                         .value = [&](const Groups& groups) { return evaluate(request, issued(groups)); }},
                        std::move(found.groups));
-  return {issued(best.groups), {.largest_front = 0, .optimality_gap = best.value - possible, .sampled = {}}};
+  return {issued(best.groups), {.optimality_gap = best.value - possible}};
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ Schedule schedule_for(const Target& target, const Schedule& schedule) {
   const auto has = [&](const planner::Compressor& compressor) {
     return compressor.is_none() || (target.has != nullptr && target.has(compressor));
   };
-  std::vector<planner::TransferChoice> offered = {{.all_reduce = {}, .compressor = schedule.compressor}};
+  std::vector<planner::TransferChoice> offered = {{.compressor = schedule.compressor}};
   offered.insert(offered.end(), schedule.fusion.choices.begin(), schedule.fusion.choices.end());
   std::erase_if(offered, [&](const planner::TransferChoice& choice) {
     const bool is_algorithm = choice.all_reduce && target.forms == Forms::any_alike;
@@ -215,7 +215,7 @@ planner::Run run_of(const Behaviour& behaviour, const FusionRequest& request, Gr
 
 ForTarget plan_for(const Target& target, const planner::Setting& setting, const Schedule& schedule,
                    const planner::Algorithm& all_reduce) {
-  ForTarget out = {.schedule = schedule, .run = {}};
+  ForTarget out = {.schedule = schedule};
   const Behaviour behaviour = target.behaves(planned_as(setting, schedule), setting.workload);
   Prices prices(setting, schedule, all_reduce);
   const FusionRequest& request = prices.request_for(behaviour);

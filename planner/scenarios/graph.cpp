@@ -100,7 +100,7 @@ class GraphReader {
   void read_route(const Field& item) {
     item.allow_only({"from", "to", "links"});
     const Field to = item.at("to");
-    Graph::WrittenRoute route = {.from = worker(item.at("from")), .to = worker(to), .edges = {}};
+    Graph::WrittenRoute route = {.from = worker(item.at("from")), .to = worker(to)};
     if (route.from == route.to) to.expected("another worker than from");
     if (!routed_.emplace(route.from, route.to).second)
       item.expected("a pair of workers that is listed once",

@@ -1,7 +1,5 @@
 #include "planner/scenarios/job.hpp"
 
-#include <utility>
-
 #include <fmt/format.h>
 
 #include "core/estimate/estimated_profile.hpp"
@@ -70,8 +68,7 @@ Phase read_phase(const Field& field, const Phase& usual, std::size_t index) {
 
 Job read_job(const Field& field, const Phase& usual) {
   field.allow_only({"samples", "price_per_worker_hour", "phases"});
-  Job out = {
-      .samples = field.at("samples").integer(1, kMaxSamples), .price_per_worker_hour = {}, .phases = {}};
+  Job out = {.samples = field.at("samples").integer(1, kMaxSamples)};
   if (const auto price = field.find("price_per_worker_hour"))
     out.price_per_worker_hour = price->number(0, kMaxPrice);
   const std::vector<Field> phases = field.at("phases").non_empty_items();

@@ -5,7 +5,6 @@
 #include "sim/cluster/flows.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 
 #include "sim/cluster/links.hpp"

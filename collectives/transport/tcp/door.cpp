@@ -77,11 +77,7 @@ void Door::let_in() {
     visitors_.pop_front();
   }
   Visitor& visitor = visitors_.emplace_back();
-  visitor = {.socket = std::move(*socket),
-             .challenge = random_nonce(),
-             .until = Clock::now() + kMaxVisit,
-             .said = {},
-             .address = {}};
+  visitor = {.socket = std::move(*socket), .challenge = random_nonce(), .until = Clock::now() + kMaxVisit};
   visitor.address = peer_address(visitor.socket);
   const Challenge challenge = {.version = own_.version, .nonce = visitor.challenge};
   if (send_packed(visitor.socket, packed(challenge), Clock::now())) return;

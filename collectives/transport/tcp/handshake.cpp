@@ -185,7 +185,7 @@ Bytes pack_hello(const Handshake& handshake, const std::string& secret, const No
 Hello read_hello(std::span<const std::byte> bytes, const std::string& secret, const Nonce& challenge) {
   constexpr std::size_t kNonce = std::tuple_size_v<Nonce>;
   constexpr std::size_t kTail = kNonce + std::tuple_size_v<Proof>;
-  Hello hello = {.version = {}, .nonces = {.acceptor = challenge}, .handshake = {}};
+  Hello hello = {.version = {}, .nonces = {.acceptor = challenge}};
   Unpacker in(bytes);
   const auto version = in.number<std::uint32_t>();
   if (in.good()) hello.version = version;

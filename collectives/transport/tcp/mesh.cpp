@@ -39,7 +39,7 @@ class Registration {
       guests_[rank] = std::move(*guest);
     }
     answer(roster_);
-    Mesh mesh = {.processes = {}, .sockets = {}, .strangers = std::move(door).close()};
+    Mesh mesh = {.strangers = std::move(door).close()};
     for (const Handshake& handshake : roster_) mesh.processes.push_back(handshake.process);
     for (Guest& guest : guests_) mesh.sockets.push_back(std::move(guest.socket));
     return mesh;
@@ -176,8 +176,7 @@ Mesh connect_mesh(const Membership& membership, Clock::time_point deadline, std:
                    .rank = membership.rank,
                    .size = membership.size,
                    .job = membership.job,
-                   .process = this_process(),
-                   .listens = {}};
+                   .process = this_process()};
   if (own.rank == 0) {
     Descriptor listener(membership.listener);
     if (own.size > 1 && !listener) listener = listen_on(membership.master);

@@ -80,8 +80,7 @@ BreakEven break_even(Bandwidths& bandwidths, const Candidate& candidate, double 
   const auto pays = [&](double bandwidth) { return asking.pays(bandwidth); };
   BreakEven out = {.compressor = candidate.compressor,
                    .density = candidate.density,
-                   .is_per_group = candidate.is_per_group,
-                   .pays = {}};
+                   .is_per_group = candidate.is_per_group};
   std::optional<double> last;
   bool was = false;
   constexpr int kDoublings = 12;

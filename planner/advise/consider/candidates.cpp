@@ -69,7 +69,7 @@ Schedule compressed_of(const Schedule& dense, const Compressor& compressor, bool
   Schedule out = dense;
   out.compressor = compressor;
   if (!is_per_group) return out;
-  out.fusion.choices.push_back({.all_reduce = {}, .compressor = Compressor{}});
+  out.fusion.choices.push_back({.compressor = Compressor{}});
   for (const TransferChoice& choice : dense.fusion.choices)
     out.fusion.choices.push_back({.all_reduce = choice.all_reduce, .compressor = Compressor{}});
   return out;
@@ -94,7 +94,7 @@ Candidate described(const FusionRequest& request, const Schedule& schedule, cons
 Planned planned(const Setting& setting, const Schedule& schedule, const Variant& variant, double factor) {
   const FusionRequest request = request_of(setting, schedule);
   Grouping found = schedule.fusion.fuse(request);
-  Planned out = {.candidate = described(request, schedule, found.groups, variant, factor), .plan = {}};
+  Planned out = {.candidate = described(request, schedule, found.groups, variant, factor)};
   if (found.proof) {
     out.candidate.optimality_gap_us = sim::to_us(found.proof->optimality_gap);
     const auto front = static_cast<double>(found.proof->largest_front);

@@ -25,7 +25,7 @@ Grouping merge(const FusionRequest& request) {
       "fusion blocks: no layer of '{}' has a name that numbers its block, as layers.0.mlp; each layer is a "
       "group",
       core::printable(request.workload.profile->model));
-  out.warnings.push_back({.subject = text, .weight = 0, .text = text});
+  out.warnings.push_back({.subject = text, .text = text});
   return out;
 }
 

@@ -108,7 +108,7 @@ std::vector<Warning> compare(const PlanFile& plan, const FusionRequest& request)
   const auto compare_input = [&](std::string_view what, std::string_view made_for, std::string_view used) {
     const std::string text = fmt::format("the plan for model '{}' was made for {} {}, and is used with {}",
                                          plan.model, what, made_for, used);
-    if (made_for != used) out.push_back({.subject = text, .weight = 0, .text = text});
+    if (made_for != used) out.push_back({.subject = text, .text = text});
   };
   compare_input("pipeline", plan.pipeline, request.pipeline.name);
   compare_input("all-reduce", plan.all_reduce.name, request.costs.algorithm().name);
@@ -123,7 +123,7 @@ std::vector<Warning> compare(const PlanFile& plan, const FusionRequest& request)
     const std::string text = fmt::format(
         "the plan for model '{}' was predicted as {} behaves, and is used with pipeline {} as it is",
         core::printable(plan.model), core::printable(plan.target), request.pipeline.name);
-    out.push_back({.subject = text, .weight = 0, .text = text});
+    out.push_back({.subject = text, .text = text});
   }
   if (plan.pipeline != request.pipeline.name) return out;
   const nlohmann::ordered_json made_for = options_of(plan.options);

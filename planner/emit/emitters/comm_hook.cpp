@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,9 +35,7 @@ const Hook* hook_for(const Compressor& compressor) {
 Behaviour behaves(const PlanFile& /*plan*/, const Workload& /*workload*/) {
   return {
       .pipeline = &pipeline("wfbp"),
-      .options = {},
       .compresses = true,
-      .gathers_at_once = false,
       .words =
           "every bucket is encoded, all-reduced under backward, and decoded, all by the same compressor, in "
           "the last micro-batch, if the others run under no_sync()"};
@@ -92,7 +89,7 @@ Choice best_choice(const Report& report) {
   const EmitRequest& request = report.request();
   Behaviour plain = report.behaviour();
   plain.compresses = false;
-  Choice best = {.hook = nullptr, .groups = in_order(request.groups), .iteration_us = 0};
+  Choice best = {.groups = in_order(request.groups), .iteration_us = 0};
   best.iteration_us = request.iteration_us(plain, best.groups);
   std::vector<std::uint32_t> tried;
   for (std::size_t i = 0; i < request.groups.size(); ++i) {

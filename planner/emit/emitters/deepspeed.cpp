@@ -40,7 +40,6 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
 
 const Pipeline kOverlapComm = {.name = "deepspeed",
                                .summary = "as wfbp, while backward waits for the bucket before",
-                               .option_keys = {},
                                .program = program};
 
 std::string words(bool overlaps, std::int64_t stage) {
@@ -64,7 +63,6 @@ Behaviour behaves(const PlanFile& plan, const Workload& /*workload*/) {
   const std::int64_t stage = plan.pipeline == "zero" ? plan.options.stage : 1;
   return {.pipeline = overlaps ? &kOverlapComm : &pipeline("after_backward"),
           .options = {.stage = stage},
-          .compresses = false,
           .gathers_at_once = true,
           .words = words(overlaps, stage)};
 }
@@ -139,7 +137,6 @@ Program program_of_stage_three(std::uint32_t groups, const PipelineOptions& opti
 
 const Pipeline kStageThree = {.name = "deepspeed-3",
                               .summary = "as sharded, while each micro-batch reduces",
-                              .option_keys = {},
                               .program = program_of_stage_three,
                               .gathers_parameters = true};
 
@@ -157,8 +154,6 @@ Behaviour behaves_in_stage_three(const PlanFile& plan, const Workload& /*workloa
   options.scatters_in_flight = kScatters;
   return {.pipeline = &kStageThree,
           .options = std::move(options),
-          .compresses = false,
-          .gathers_at_once = false,
           .words =
               "the parameters of each leaf module are gathered before forward, and before backward unless "
               "they were kept, one group ahead unless the plan gathers none ahead; its gradients are "

@@ -69,11 +69,7 @@ Behaviour behaves(const PlanFile& plan, const Workload& workload) {
   options.gathers_early = true;
   options.keeps_tied = true;
   std::string priced = words(is_sharded, shares_ends(workload), options, is_hybrid(plan, options));
-  return {.pipeline = &pipeline("sharded"),
-          .options = std::move(options),
-          .compresses = false,
-          .gathers_at_once = false,
-          .words = std::move(priced)};
+  return {.pipeline = &pipeline("sharded"), .options = std::move(options), .words = std::move(priced)};
 }
 
 const Target& target() {
@@ -139,7 +135,7 @@ std::int64_t workers_of_group(const EmitRequest& request, const Behaviour& behav
 /// Whether the second dimension of tensors of experts is sharded.
 bool shards_second_dimension(const EmitRequest& request, const Behaviour& behaviour) {
   const Workload& workload = request.workload;
-  return std::any_of(workload.gradients.begin(), workload.gradients.end(), [&](const Gradient& at) {
+  return std::ranges::any_of(workload.gradients, [&](const Gradient& at) {
     return sharded_dimension(workload.profile->layers[at.layer].tensors[at.tensor], workload.of_experts,
                              workers_of_group(request, behaviour)) > 0;
   });
@@ -380,8 +376,7 @@ ordered_json groups_json(const EmitRequest& request, const Behaviour& behaviour,
 
 void add_notes(Report& report, const ModuleGroups& made) {
   const std::vector<Wrap>& calls = made.calls;
-  const auto joined =
-      std::count_if(calls.begin(), calls.end(), [](const Wrap& call) { return call.modules.size() > 1; });
+  const auto joined = std::ranges::count_if(calls, [](const Wrap& call) { return call.modules.size() > 1; });
   if (joined > 0)
     report.note(
         fmt::format("{} of the {} groups join modules without a parent of their own, which FSDP1 cannot.",
@@ -390,8 +385,8 @@ void add_notes(Report& report, const ModuleGroups& made) {
   const std::vector<bool> reshards = reshards_of(report.behaviour(), workload, made.groups);
   if (const std::optional<Tied> shared = tied(workload))
     note_tied(report, *shared, !shared->is_last(workload) && report.request().plan.pipeline == "sharded");
-  if (std::any_of(calls.begin(), calls.end(),
-                  [&](const Wrap& call) { return call.modules.front() == "" && reshards[call.group]; }))
+  if (std::ranges::any_of(
+          calls, [&](const Wrap& call) { return call.modules.front() == "" && reshards[call.group]; }))
     report.note(
         "FSDP gathers the group of `fully_shard(model)` when backward comes to the model's output, behind "
         "the "

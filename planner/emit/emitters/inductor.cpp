@@ -29,7 +29,6 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
 
 const Pipeline kEachMicroBatch = {.name = "inductor",
                                   .summary = "as sharded, while each micro-batch reduces its gradients",
-                                  .option_keys = {},
                                   .program = program,
                                   .gathers_parameters = true};
 
@@ -43,8 +42,6 @@ Behaviour behaves(const PlanFile& plan, const Workload& /*workload*/) {
   return {
       .pipeline = &kEachMicroBatch,
       .options = options,
-      .compresses = false,
-      .gathers_at_once = false,
       .words = gathers_again
                    ? "in each micro-batch, the parameters of a bucket are gathered before forward and "
                      "before backward, one bucket ahead; its gradients are reduce-scattered under backward, "

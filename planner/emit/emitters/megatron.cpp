@@ -30,9 +30,6 @@ bool overlaps_gather(const PlanFile& plan) { return is_sharded(plan) && plan.opt
 
 Behaviour behaves(const PlanFile& plan, const Workload& /*workload*/) {
   Behaviour out = {.pipeline = &pipeline(is_sharded(plan) ? "zero" : "wfbp"),
-                   .options = {},
-                   .compresses = false,
-                   .gathers_at_once = false,
                    .words = "one all-reduce for each bucket, under backward"};
   if (plan.pipeline == "after_backward") {
     out.pipeline = &pipeline("after_backward");

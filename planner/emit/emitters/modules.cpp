@@ -209,7 +209,7 @@ std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
       const Span& span = modules.covered.at(module);
       if (group.begin <= span.begin && span.end <= group.end && modules.is_called(module)) largest = module;
     }
-    if (modules.is_named(largest) && std::find(out.begin(), out.end(), largest) == out.end())
+    if (modules.is_named(largest) && std::ranges::find(out, largest) == out.end())
       out.push_back(std::move(largest));
   };
   for (std::uint32_t i = group.end; i-- > group.begin;) {
@@ -226,8 +226,8 @@ std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
 std::vector<std::string> topmost(std::vector<std::string> modules) {
   const std::vector<std::string> all = modules;
   std::erase_if(modules, [&](const std::string& module) {
-    return std::any_of(all.begin(), all.end(),
-                       [&](const std::string& other) { return other != module && is_below(module, other); });
+    return std::ranges::any_of(
+        all, [&](const std::string& other) { return other != module && is_below(module, other); });
   });
   return modules;
 }
@@ -249,12 +249,11 @@ bool must_wait(const Wrap& wrap, const Wrap& other) {
 /// The calls, of those that all have to wait, on which others wait.
 std::vector<Wrap> cycles(std::vector<Wrap> waiting) {
   const auto nobody_waits = [&](const Wrap& wrap) {
-    return std::none_of(waiting.begin(), waiting.end(), [&](const Wrap& other) {
-      return other.group != wrap.group && must_wait(other, wrap);
-    });
+    return std::ranges::none_of(
+        waiting, [&](const Wrap& other) { return other.group != wrap.group && must_wait(other, wrap); });
   };
   while (true) {
-    const auto found = std::find_if(waiting.begin(), waiting.end(), nobody_waits);
+    const auto found = std::ranges::find_if(waiting, nobody_waits);
     if (found == waiting.end()) return waiting;
     waiting.erase(found);
   }
@@ -263,10 +262,9 @@ std::vector<Wrap> cycles(std::vector<Wrap> waiting) {
 Wraps order(std::vector<Wrap> waiting) {
   Wraps out;
   while (!waiting.empty()) {
-    const auto next = std::find_if(waiting.begin(), waiting.end(), [&](const Wrap& wrap) {
-      return std::none_of(waiting.begin(), waiting.end(), [&](const Wrap& other) {
-        return other.group != wrap.group && must_wait(wrap, other);
-      });
+    const auto next = std::ranges::find_if(waiting, [&](const Wrap& wrap) {
+      return std::ranges::none_of(
+          waiting, [&](const Wrap& other) { return other.group != wrap.group && must_wait(wrap, other); });
     });
     if (next == waiting.end()) {
       for (const Wrap& wrap : cycles(std::move(waiting))) out.stuck.push_back(wrap.group);
@@ -283,9 +281,9 @@ Groups made_by(const Modules& modules, const std::vector<Wrap>& calls) {
   std::vector<std::size_t> taken(modules.owners.size(), calls.size());
   for (std::size_t c = 0; c < calls.size(); ++c)
     for (std::size_t i = 0; i < taken.size(); ++i)
-      if (taken[i] == calls.size() &&
-          std::any_of(calls[c].modules.begin(), calls[c].modules.end(),
-                      [&](const std::string& module) { return is_below(modules.owners[i], module); }))
+      if (taken[i] == calls.size() && std::ranges::any_of(calls[c].modules, [&](const std::string& module) {
+            return is_below(modules.owners[i], module);
+          }))
         taken[i] = c;
   Groups out;
   for (std::uint32_t i = 0; i < taken.size(); ++i)
@@ -300,11 +298,11 @@ Groups made_by(const Modules& modules, const std::vector<Wrap>& calls) {
 std::vector<std::size_t> nested(const std::vector<Wrap>& calls) {
   std::vector<std::size_t> out;
   for (const Wrap& wrap : calls)
-    if (std::any_of(calls.begin(), calls.end(), [&](const Wrap& other) {
+    if (std::ranges::any_of(calls, [&](const Wrap& other) {
           return other.group != wrap.group && (must_wait(wrap, other) || must_wait(other, wrap));
         }))
       out.push_back(wrap.group);
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 
@@ -344,9 +342,8 @@ std::vector<std::string> whys(const Modules& modules, const Groups& planned) {
     const std::string* at_begin = modules.cut_by(group.begin);
     const std::string* at_end = modules.cut_by(group.end);
     const std::string* module = at_end != nullptr ? at_end : at_begin;
-    const bool has_alone = std::any_of(alone.begin(), alone.end(), [&](std::uint32_t gradient) {
-      return group.begin <= gradient && gradient < group.end;
-    });
+    const bool has_alone = std::ranges::any_of(
+        alone, [&](std::uint32_t gradient) { return group.begin <= gradient && gradient < group.end; });
     out.push_back(module != nullptr ? fmt::format("cuts through module {}", in_quotes(*module))
                   : has_alone       ? "holds a parameter of the model itself"
                                     : "");
@@ -358,7 +355,7 @@ std::vector<std::string> whys(const Modules& modules, const Groups& planned) {
 
 ModuleUnits module_units(const Workload& workload, Nesting nesting) {
   const Modules modules(workload, nesting);
-  ModuleUnits out = {.whole = {}, .alone = modules.alone()};
+  ModuleUnits out = {.alone = modules.alone()};
   for (const auto& [module, span] : modules.owned)
     out.whole.push_back({.begin = span.begin, .end = span.end});
   return out;
@@ -374,7 +371,7 @@ std::vector<std::string> modules_of_others(const Workload& part, const Workload&
   std::vector<std::string> out;
   for (std::uint32_t i = others.gradient_count(); i-- > 0;) {
     std::string module = module_of(others, i);
-    if (std::find(out.begin(), out.end(), module) == out.end()) out.push_back(std::move(module));
+    if (std::ranges::find(out, module) == out.end()) out.push_back(std::move(module));
   }
   return out;
 }

@@ -30,8 +30,7 @@ bool is_at_or_below(const std::string& module, const std::string& ancestor) {
 
 void check_apart(const std::vector<std::string>& experts, const std::vector<std::string>& others) {
   for (const std::string& module : experts)
-    if (std::any_of(others.begin(), others.end(),
-                    [&](const std::string& other) { return is_at_or_below(other, module); }))
+    if (std::ranges::any_of(others, [&](const std::string& other) { return is_at_or_below(other, module); }))
       throw core::InputError(
           fmt::format("--emit: expected experts in modules that hold nothing else, as fully_shard() takes "
                       "whole modules, got {}",
@@ -56,14 +55,12 @@ std::string Mesh::argument() const {
 }
 
 Mesh hybrid_mesh(std::int64_t workers, std::int64_t shard_workers) {
-  return {.variable = "mesh",
-          .sizes = {workers / shard_workers, shard_workers},
-          .names = {"replicate", "shard"},
-          .spanned = {}};
+  return {
+      .variable = "mesh", .sizes = {workers / shard_workers, shard_workers}, .names = {"replicate", "shard"}};
 }
 
 Mesh group_mesh(const Division& division, bool of_experts, std::int64_t shard_workers) {
-  Mesh out = {.variable = of_experts ? "expert_mesh" : "dense_mesh", .sizes = {}, .names = {}, .spanned = {}};
+  Mesh out = {.variable = of_experts ? "expert_mesh" : "dense_mesh", .sizes = {}};
   if (division.pipeline > 1) add(out, division.pipeline, "pp", false);
   if (of_experts) {
     add_group(out, division.data / division.expert, shard_workers, "expert_");

@@ -48,13 +48,12 @@ std::string comment(std::string_view text) {
 }
 
 bool in_backward_order(const Groups& groups) {
-  return std::is_sorted(groups.begin(), groups.end(),
-                        [](const Group& a, const Group& b) { return a.begin < b.begin; });
+  return std::ranges::is_sorted(groups, [](const Group& a, const Group& b) { return a.begin < b.begin; });
 }
 
 std::string why_differs(const Workload& workload, const Groups& planned, std::size_t index,
                         const Groups& made) {
-  const auto found = std::find(made.begin(), made.end(), planned[index]);
+  const auto found = std::ranges::find(made, planned[index]);
   if (found == made.end()) return why_other(workload, planned[index], made);
   return fmt::format("launched as number {}, in the order of backward", found - made.begin() + 1);
 }
@@ -81,7 +80,7 @@ Sizes gradient_elements(const Workload& workload) {
 
 Groups in_order(const Groups& groups) {
   Groups out = groups;
-  std::sort(out.begin(), out.end(), [](const Group& a, const Group& b) { return a.begin < b.begin; });
+  std::ranges::sort(out, [](const Group& a, const Group& b) { return a.begin < b.begin; });
   return out;
 }
 
@@ -106,16 +105,11 @@ Behaviour as_planned(const PlanFile& plan) {
   return {.pipeline = &pipeline(plan.pipeline),
           .options = plan.options,
           .compresses = true,
-          .gathers_at_once = false,
           .words = "as planned"};
 }
 
 Behaviour all_reduces(std::string_view words) {
-  return {.pipeline = &pipeline("wfbp"),
-          .options = {},
-          .compresses = false,
-          .gathers_at_once = false,
-          .words = std::string(words)};
+  return {.pipeline = &pipeline("wfbp"), .words = std::string(words)};
 }
 
 namespace {
@@ -192,7 +186,7 @@ void Report::made(const Groups& groups, double iteration_us, const std::vector<s
   makes_ = cost(groups, iteration_us);
   const bool order_matters = !in_backward_order(planned);
   for (std::size_t i = 0; i < planned.size(); ++i) {
-    const bool is_made = std::find(groups.begin(), groups.end(), planned[i]) != groups.end();
+    const bool is_made = std::ranges::find(groups, planned[i]) != groups.end();
     const bool same_number = i < groups.size() && groups[i] == planned[i];
     if (same_number || (is_made && !order_matters)) continue;
     const bool is_known = i < whys.size() && !whys[i].empty();
