@@ -10,14 +10,14 @@ namespace {
 // a K80's of 8 (CUDA's programming guide); a multiprocessor has 192 (K80), 128 (H100, H200) or 64 lanes for
 // float32.
 constexpr std::array<Device, 8> kDevices = {{
-    {"k80", "NVIDIA Tesla K80 (one of its two GPUs)", 12, 4.37, 4.37, 4.37, 4.37, 240, 13, 256.0 / 192},
-    {"p100", "NVIDIA Tesla P100 PCIe 16 GB", 16, 9.3, 18.7, 9.3, 9.3, 732, 56, 2},
-    {"v100", "NVIDIA Tesla V100 SXM2", 32, 15.7, 125, 15.7, 15.7, 900, 80, 2},
-    {"t4", "NVIDIA T4", 16, 8.1, 65, 8.1, 8.1, 320, 40, 2},
-    {"rtx2080ti", "NVIDIA GeForce RTX 2080 Ti", 11, 13.4, 53.8, 13.4, 13.4, 616, 68, 2},
-    {"a100", "NVIDIA A100 SXM4 80 GB", 80, 19.5, 312, 312, 156, 2039, 108, 2},
-    {"h100", "NVIDIA H100 SXM5", 80, 66.9, 989.4, 989.4, 494.7, 3350, 132, 1},
-    {"h200", "NVIDIA H200 SXM", 141, 66.9, 989.4, 989.4, 494.7, 4800, 132, 1},
+    {"k80", "NVIDIA Tesla K80 (one of its two GPUs)", 4.37, 4.37, 4.37, 4.37, 240, 13, 256.0 / 192, 12},
+    {"p100", "NVIDIA Tesla P100 PCIe 16 GB", 9.3, 18.7, 9.3, 9.3, 732, 56, 2, 16},
+    {"v100", "NVIDIA Tesla V100 SXM2", 15.7, 125, 15.7, 15.7, 900, 80, 2, 32},
+    {"t4", "NVIDIA T4", 8.1, 65, 8.1, 8.1, 320, 40, 2, 16},
+    {"rtx2080ti", "NVIDIA GeForce RTX 2080 Ti", 13.4, 53.8, 13.4, 13.4, 616, 68, 2, 11},
+    {"a100", "NVIDIA A100 SXM4 80 GB", 19.5, 312, 312, 156, 2039, 108, 2, 80},
+    {"h100", "NVIDIA H100 SXM5", 66.9, 989.4, 989.4, 494.7, 3350, 132, 1, 80},
+    {"h200", "NVIDIA H200 SXM", 66.9, 989.4, 989.4, 494.7, 4800, 132, 1, 141},
 }};
 
 }  // namespace

@@ -13,7 +13,6 @@ namespace core {
 struct Device {
   std::string_view name;       ///< "v100"
   std::string_view full_name;  ///< "NVIDIA Tesla V100 SXM2"
-  double memory_gbytes = 0;    ///< of the version that has most
   double float32_tflops = 0;   ///< without tensor cores
   double float16_tflops = 0;   ///< with tensor cores where there are any, without sparsity
   double bfloat16_tflops = 0;  ///< float32's where the device has no bfloat16
@@ -22,6 +21,7 @@ struct Device {
   double multiprocessors = 0;
   /// What a multiprocessor's shared memory gives in a clock, for each float32 multiply-add that it could do.
   double shared_bytes = 0;
+  double memory_gbytes = 0;  ///< of the version that has most
 };
 
 std::span<const Device> devices();
