@@ -50,6 +50,8 @@ planner::Schedule only_sharded_schedule(const scenarios::Scenario& scenario) {
     names.push_back(fmt::format("'{}'", core::printable(schedule.name)));
   }
   if (found.size() == 1) return *found.front();
+  for (const planner::Schedule* schedule : found)
+    if (schedule->fusion.searches) return *schedule;
   throw core::InputError(
       names.empty() ? "--schedule: expected one that shards parameters, as the scenario has none, got nothing"
                     : fmt::format("--schedule: expected one of {}, which shard parameters, got nothing",

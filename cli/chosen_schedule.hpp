@@ -19,8 +19,8 @@ Option add_plan_options(const Command& command, std::int64_t& workers, const std
 /// InputError that names the option --schedule.
 planner::Schedule chosen_schedule(const std::string& name, const scenarios::Scenario& scenario);
 
-/// The only schedule of the scenario that shards parameters. Throws InputError that names the option
-/// --schedule if there are none or several.
+/// The only schedule of the scenario that shards parameters, or the first of several whose groups are
+/// searched for. Throws InputError that names the option --schedule if there is none.
 planner::Schedule only_sharded_schedule(const scenarios::Scenario& scenario);
 
 /// The schedule that runs a plan with all its options; `file` is the plan's.

@@ -117,8 +117,9 @@ Prediction add_waiting(kineto::Imported& imported, std::optional<double> waiting
   if (!imported.sharded.warning.empty() && run.schedule == kFsdp)
     warnings.push_back(imported.sharded.warning);
   const std::string buckets =
-      run.buckets > 0 ? fmt::format(", with the trace's {} {}{} (--plan writes them)", run.buckets,
-                                    run.schedule == kFsdp ? "group" : "bucket", run.buckets == 1 ? "" : "s")
+      run.buckets > 0 ? fmt::format(", with the trace's {} {}{} (--plan writes them{})", run.buckets,
+                                    run.schedule == kFsdp ? "group" : "bucket", run.buckets == 1 ? "" : "s",
+                                    run.divided > 0 ? fmt::format(", {} in parts", run.divided) : "")
                       : "";
   const std::string before = added.empty() ? ""
                                            : fmt::format("; {}, without which it is {} ms ({})", added,
@@ -133,7 +134,8 @@ Prediction add_waiting(kineto::Imported& imported, std::optional<double> waiting
 }
 
 /// Throws InputError if no plan describes what was predicted. Adds a warning if one does not as a whole.
-void check_plan(const Prediction& prediction, const std::string& trace, std::vector<std::string>& warnings) {
+void check_plan(const Prediction& prediction, const core::ShardedGroups& sharded, const std::string& trace,
+                std::vector<std::string>& warnings) {
   if (prediction.divided > 0)
     warnings.push_back(fmt::format(
         "a plan's groups are neighbours in backward order: it holds {} of the job's in parts, which the "
@@ -143,9 +145,9 @@ void check_plan(const Prediction& prediction, const std::string& trace, std::vec
   if (prediction.schedule == kFsdp)
     throw core::InputError(fmt::format(
         "{}: /: expected collectives whose sizes tell their gradients, to write a plan of them, got those of "
-        "FSDP whose groups are not known; fusewise compare takes its trace without --plan, or with a "
+        "FSDP whose groups are not known{}; fusewise compare takes its trace without --plan, or with a "
         "scenario whose schedule is fsdp2",
-        core::one_line(trace)));
+        core::one_line(trace), sharded.warning.empty() ? "" : fmt::format(" ({})", sharded.warning)));
   throw core::InputError(fmt::format(
       "{}: /: expected all-reduces or reduce-scatters that add up to the gradients, to write a plan "
       "of them, got {}",
@@ -200,7 +202,7 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
       if (!is_said_of_ranks(warnings, warning)) warnings.push_back(warning);
   kineto::take_for_waiting(imported, of_ranks.constant_waiting_us);
   const Prediction prediction = add_waiting(imported, of_ranks.waiting_us, warnings);
-  if (!options.plan.empty()) check_plan(prediction, trace, warnings);
+  if (!options.plan.empty()) check_plan(prediction, imported.sharded, trace, warnings);
   print_warnings(warnings);  // nothing after this finds fault with the trace
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, profile_text(imported.profile)});

@@ -25,6 +25,7 @@
 #include "core/json_text.hpp"
 #include "core/quantities.hpp"
 #include "planner/job/conditions.hpp"
+#include "planner/job/recompute.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/scenarios/scenario.hpp"
 
@@ -212,14 +213,41 @@ std::optional<std::int64_t> too_small_memory(const Options& options, const core:
   return static_cast<std::int64_t>(bytes);
 }
 
-/// Makes the job one of FSDP whose plans keep to this memory.
-void shard(ordered_json& scenario, const core::Profile& profile, std::int64_t memory) {
+/// Bytes of the outputs of all layers, which wait for the backward pass; 0 if the profile does not say them.
+double activation_bytes(const core::Profile& profile) {
+  double out = 0;
+  for (const core::ProfileLayer& layer : profile.layers)
+    out += static_cast<double>(layer.activation_bytes.value_or(0));
+  return out;
+}
+
+/// Makes the job one of FSDP whose plans keep to this memory; blocks are computed again where activations fit
+/// on no number of workers. Returns what is to be said of that.
+std::string shard(ordered_json& scenario, const core::Profile& profile, std::int64_t memory,
+                  std::int64_t most_workers) {
+  constexpr double kGiga = 1e9;
   const ordered_json optimal = {{"name", "fsdp2"}, {"fusion", "optimal"}};
   scenario["schedules"] = {"fsdp2", optimal};
   if (scenario.contains("between")) scenario["schedules"].push_back("hsdp");
   if (core::bytes_per_element(profile.dtype) < 4)
     scenario["data_types"] = {{"parameters", "float32"}, {"reduce", "float32"}};
   scenario["memory"] = {{"optimizer", "adam"}, {"cap_bytes", memory}};
+  const double states = kStateBytes * static_cast<double>(core::parameter_count(profile));
+  const double activations = activation_bytes(profile);
+  const bool recomputes =
+      activations + states / static_cast<double>(most_workers) > static_cast<double>(memory) &&
+      !planner::segments_of(profile, {}).empty();
+  if (recomputes) scenario["recompute"] = "blocks";
+  return fmt::format(
+      "FSDP: with Adam, {:.1f} billion parameters take {:.0f} GB, and the GPU has {:.0f} GB; plans keep to "
+      "memory.cap_bytes (docs/sharded.md)\n{}",
+      static_cast<double>(core::parameter_count(profile)) / kGiga, states / kGiga,
+      static_cast<double>(memory) / kGiga,
+      recomputes
+          ? fmt::format("recompute: activations take {:.0f} GB more, so backward passes compute blocks "
+                        "again\n",
+                        activations / kGiga)
+          : "");
 }
 
 /// An existing file is replaced only with --force.
@@ -247,8 +275,9 @@ void init(Options options) {
     scenario["between"] = {{"bandwidth_gbps", read_rate("--between", options.between) / 1e9}};
     scenario["worker_spread"] = planner::kUsualWorkerSpread;
   }
-  const std::optional<std::int64_t> memory = too_small_memory(options, profile);
-  if (memory) shard(scenario, profile, *memory);
+  std::string sharding;
+  if (const auto memory = too_small_memory(options, profile))
+    sharding = shard(scenario, profile, *memory, *std::ranges::max_element(options.workers));
   const std::string text = core::json_text(scenario);
   (void)scenarios::read_scenario(
       core::Field::parse(text, options.output));  // refuses what cannot be simulated
@@ -262,13 +291,7 @@ void init(Options options) {
         "worker_spread {:g}: the times of GPUs are taken to differ by this standard deviation, as "
         "found on other clusters; 0 makes all GPUs alike\n",
         planner::kUsualWorkerSpread));
-  if (memory)
-    print_for_people(fmt::format(
-        "FSDP: with Adam, {:.1f} billion parameters take {:.0f} GB, and the GPU has {:.0f} GB; plans keep to "
-        "memory.cap_bytes (docs/sharded.md)\n",
-        static_cast<double>(core::parameter_count(profile)) / 1e9,
-        kStateBytes * static_cast<double>(core::parameter_count(profile)) / 1e9,
-        static_cast<double>(*memory) / 1e9));
+  print_for_people(sharding);
   print(printable_lines(fmt::format(
       "next: fusewise simulate {0}\n      fusewise plan {0} --workers {1}\n      fusewise report {0}\n",
       options.output, options.workers.back())));

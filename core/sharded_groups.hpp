@@ -14,10 +14,11 @@ struct ShardedGroup {
 };
 
 struct ShardedGroups {
-  std::vector<ShardedGroup> groups = {};  ///< in the order of their reduce-scatters; empty if not known
-  std::uint32_t prefetch = 1;             ///< how many of them forward passes gather ahead
+  std::vector<ShardedGroup> groups =
+      {};                      ///< in backward order, the model's own group last; empty if not known
+  std::uint32_t prefetch = 1;  ///< how many of them forward passes gather ahead
   std::uint32_t backward_prefetch = 1;
-  bool are_of_fsdp2 = false;  ///< whose gathers and reduce-scatters have buffers of their own
+  bool are_of_fsdp2 = false;  ///< which has buffers of its own for gathers and reduce-scatters
   std::string warning = {};   ///< what a prediction with them leaves out, or why they are not known
 };
 

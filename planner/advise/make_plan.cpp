@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "planner/job/names.hpp"
+#include "planner/run/memory.hpp"
 
 namespace planner {
 
@@ -39,15 +40,24 @@ namespace {
 constexpr std::array<std::string_view, 5> kUsual = {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"};
 constexpr std::array<std::string_view, 5> kUsualSharded = {"fsdp2", "hsdp", "fsdp", "zero2", "ddp"};
 
-/// The iterations of usual schedules, but for those that need costs that the network lacks, such as
-/// all-reduces of a tree where only their halves were measured.
+/// Whether a worker holds more than the scenario allows.
+bool exceeds_cap(const Setting& setting, const Run& run) {
+  const std::optional<MemoryOptions>& memory = setting.conditions.memory;
+  return memory && memory->cap_bytes &&
+         total(memory_of(setting, run, run.timeline).peak.bytes) > *memory->cap_bytes;
+}
+
+/// The iterations of usual schedules, but for those that hold more memory than the scenario allows, and those
+/// that need costs that the network lacks, such as all-reduces of a tree where only their halves were
+/// measured.
 std::vector<ComparedPlan> usual_plans(const Setting& setting, const Schedule& schedule) {
   std::vector<ComparedPlan> out;
   for (const std::string_view other :
        schedule.pipeline->shards_parameters(schedule.options) ? kUsualSharded : kUsual) {
     try {
-      out.push_back({.schedule = std::string(other),
-                     .iteration_us = planner::run(setting, preset_schedule(other)).metrics.iteration_us});
+      const Run run = planner::run(setting, preset_schedule(other));
+      if (!exceeds_cap(setting, run))
+        out.push_back({.schedule = std::string(other), .iteration_us = run.metrics.iteration_us});
     } catch (const Unsupported&) {
       continue;
     }

@@ -614,7 +614,9 @@ class Search {
     Shape out = shape;
     if (shape.unit != Unit::tensor) return out;
     const std::vector<std::uint32_t> layers = units_in(groups_of(shape), units_.layers);
-    if (!layers.empty()) out.unit = Unit::layer, out.units = layers;
+    if (layers.empty()) return out;
+    out.unit = Unit::layer;
+    out.units = layers;
     return out;
   }
 

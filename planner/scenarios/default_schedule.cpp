@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
@@ -30,16 +31,16 @@ double iteration_us(const Scenario& scenario, std::int64_t workers, const Schedu
 }
 
 /// The schedule of a scenario that names only such that shard parameters: the first whose groups are searched
-/// for, or else the first.
+/// for, or else the first; none if the network lacks costs of all of them.
 std::optional<Schedule> only_sharded(const Scenario& scenario) {
-  const std::vector<Schedule>& own = scenario.schedules;
-  const auto shards = [](const Schedule& schedule) {
-    return schedule.pipeline->shards_parameters(schedule.options);
-  };
-  if (!scenario.file.has("schedules") || !std::ranges::all_of(own, shards)) return {};
-  const auto searching =
-      std::ranges::find_if(own, [](const Schedule& schedule) { return schedule.fusion.searches; });
-  return searching == own.end() ? own.front() : *searching;
+  std::optional<Schedule> out;
+  if (!scenario.file.has("schedules")) return out;
+  for (const Schedule& own : scenario.schedules) {
+    if (!own.pipeline->shards_parameters(own.options)) return {};
+    if (lacks_all_reduces(scenario.network, own)) continue;
+    if (!out || (own.fusion.searches && !out->fusion.searches)) out = own;
+  }
+  return out;
 }
 
 /// A schedule without all-reduces.

@@ -238,15 +238,16 @@ std::string worker_table(const Results& results, std::size_t width) {
                                                         100 * links.front().share));
   }
   if (rows.size() == 1) return "";
-  return '\n' +
-         fitted_table(rows, width,
-                      {.left = {1, 7, 8, 9},
-                       .name = 1,
-                       .unit = " ms",
-                       .columns = {"busiest link", "critical path", "for worker"},
-                       .complete = "--json"}) +
-         "p50, p95, p99 = of iterations; waiting = of a worker for others, in the mean and longest, and for "
-         "whom most\n";
+  const std::string table = fitted_table(rows, width,
+                                         {.left = {1, 7, 8, 9},
+                                          .name = 1,
+                                          .unit = " ms",
+                                          .columns = {"busiest link", "critical path", "for worker"},
+                                          .complete = "--json"});
+  const bool has_worker = table.find("for worker") < table.find('\n');
+  return '\n' + table +
+         "p50, p95, p99 = of iterations; waiting = of a worker for others, in the mean and longest" +
+         (has_worker ? ", and for whom most\n" : "\n");
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ struct Factors {
 /// at the max-min fair share: no message can get more without taking from one that has no more than it. A
 /// message that always gets its full speed ends exactly when it would end alone, rounded once.
 ///
-/// The begin of the flow is an event only where links may be full. As long as the flows of a link together
+/// The start of the flow is an event only where links may be full. As long as the flows of a link together
 /// want no more than it can carry, a message joins them as soon as it begins, which changes no share, and its
 /// only event is its end. When another flow makes such a link full, those whose bytes do not flow yet leave
 /// the link again, and wait for the event.
@@ -78,7 +78,7 @@ class Flows {
     double left_us = 0;    // remaining time at `since`, at the speed when alone
     double before_us = 0;  // how much of it passes before the bytes flow
     bool in_flight = false;
-    bool waits = false;  // its next event is the begin of the flow
+    bool waits = false;  // its next event is the start of the flow
     bool owns = false;   // its links know it, and no other flow
     std::uint32_t seen = 0;
     bool shared = false;    // has received its share in this settle()

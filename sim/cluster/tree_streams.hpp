@@ -19,7 +19,7 @@
 namespace cluster {
 
 /// One run of the collective. The times of a rank's first and last bytes are computed as soon as all their
-/// inputs are known, which is never later than the time itself. Events are the begin of a flow on shared
+/// inputs are known, which is never later than the time itself. Events are the start of a flow on shared
 /// links, the last bytes of each message, and ranks that leave.
 class TreeStreams {
  public:

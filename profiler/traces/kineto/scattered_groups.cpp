@@ -105,13 +105,13 @@ class Division {
   /// The gradients that add up to so many elements; nothing if there are two choices, or too many sums to
   /// look at.
   std::optional<Indices> only_choice(const Indices& of, Size size, std::int64_t elements) const {
-    constexpr std::size_t kMostGradients = 64;
-    constexpr std::size_t kMostSums = 10'000;
+    constexpr std::size_t kMaxGradients = 64;
+    constexpr std::size_t kMaxSums = 10'000;
     struct Choice {
       std::uint64_t gradients = 0;  ///< a bit for each
       bool is_only = true;
     };
-    if (of.size() > kMostGradients) return {};
+    if (of.size() > kMaxGradients) return {};
     std::map<std::int64_t, Choice> by_sum = {{0, {}}};
     for (std::size_t i = 0; i < of.size(); ++i) {
       std::vector<std::pair<std::int64_t, Choice>> more;
@@ -122,7 +122,7 @@ class Division {
       for (const auto& [sum, choice] : more)
         if (const auto [found, is_new] = by_sum.try_emplace(sum, choice); !is_new)
           found->second.is_only = false;
-      if (by_sum.size() > kMostSums) return {};
+      if (by_sum.size() > kMaxSums) return {};
     }
     const auto found = by_sum.find(elements);
     if (found == by_sum.end() || !found->second.is_only) return {};

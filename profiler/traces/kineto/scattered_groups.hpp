@@ -19,7 +19,7 @@ struct Scatter {
   std::int64_t launched_ns = 0;
   std::int64_t elements = 0;
   std::int64_t from_ns = INT64_MIN;  ///< none of its gradients is ready before
-  bool is_of_model = false;          ///< what no module inside the model has
+  bool is_of_model = false;          ///< whether its gradients are those that no module inside the model has
 };
 
 struct GroupOfEach {

@@ -65,9 +65,9 @@ std::int64_t padded(const Trace& trace, const Gradient& gradient, std::int64_t w
   if (shapes.empty() || shapes.front().empty() || shapes.front().front() <= 0) return gradient.elements;
   const std::int64_t rows = shapes.front().front();
   const std::int64_t missing = (workers - rows % workers) % workers;
-  constexpr std::int64_t kMost = 2 * core::kMaxElements;  // more than any collective carries
-  const std::int64_t row = std::min(gradient.elements / rows, kMost / workers);
-  return std::min(kMost, gradient.elements + missing * row);
+  constexpr std::int64_t kMax = 2 * core::kMaxElements;  // more than any collective carries
+  const std::int64_t row = std::min(gradient.elements / rows, kMax / workers);
+  return std::min(kMax, gradient.elements + missing * row);
 }
 
 Gradients gradients_of(const Trace& trace, const std::vector<const Call*>& step, std::int64_t workers) {
@@ -291,8 +291,9 @@ core::ShardedGroups sharded_groups(const Trace& trace, const Calls& calls,
   const Search search(trace, calls);
   std::map<StepGroups, int> uses;
   for (const std::int32_t step : steps) ++uses[search.of_step(step)];
-  const auto most = std::max_element(uses.begin(), uses.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = std::max_element(uses.begin(), uses.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.unclear.empty(), a.second) < std::pair(b.first.unclear.empty(), b.second);
+  });
   if (most == uses.end()) return {};
   const StepGroups& usual = most->first;
   core::ShardedGroups out = {.prefetch = usual.prefetch,

@@ -12,7 +12,7 @@
 
 namespace kineto {
 
-/// The most frequent groups of these steps, whose layers are `layers`.
+/// The most frequent groups of those of these steps that tell their groups. Their layers are `layers`.
 core::ShardedGroups sharded_groups(const Trace& trace, const Calls& calls,
                                    const std::vector<std::int32_t>& steps,
                                    const std::vector<core::ProfileLayer>& layers);

@@ -118,6 +118,9 @@ TEST_CASE("default schedule: where all that the scenario names shard parameters,
   CHECK(chosen(R"("fsdp2", "fsdp")") == "fsdp2");
   CHECK(chosen(R"("fsdp2", "ddp")") == "fusewise");
   CHECK(chosen(R"("zero1")") == "fusewise");
+  const Scenario halves = measured_only({"reduce_scatter", "all_gather"},
+                                        R"(, "schedules": [{"name": "hsdp", "shard_workers": 2}, "fsdp2"])");
+  CHECK(default_schedule(halves, 2, named).name == "fsdp2");  // hsdp sends all-reduces, too
 }
 
 }  // namespace

@@ -375,6 +375,9 @@ workers  schedule  p50 ms  p95 ms  p99 ms  waiting ms  longest ms  for worker  c
       4  dear-nl    0.000   0.000   0.000       0.000       0.000  -           -                                                                     -
 p50, p95, p99 = of iterations; waiting = of a worker for others, in the mean and longest, and for whom most
 )");
+  CHECK(table(60).ends_with(R"(shows busiest link, critical path and for worker, too
+p50, p95, p99 = of iterations; waiting = of a worker for others, in the mean and longest
+)"));
   CHECK(table(80) == R"(
 workers  schedule    p50    p95    p99  waiting  longest  for worker
       4  wfbp      0.020  0.030  0.040    0.010    0.015  3 (75 %)

@@ -536,7 +536,7 @@ TEST_CASE("messages: shared links give the times of a fluid simulation") {
   }
 }
 
-TEST_CASE("messages: no link carries more than it can, and all that is sent arrives") {
+TEST_CASE("messages: no link carries more than it can, and each is busy with what was sent over it") {
   for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
     CAPTURE(seed);
     const Case random = random_case(seed);
