@@ -309,7 +309,7 @@ TEST_CASE(
   const support::Outcome imported =
       support::run_program({"import", trace, "-o", job.folder / "f.json", "--plan", groups});
   CHECK(imported.exit_code == 0);
-  CHECK(imported.out.find("with the trace's 3 groups (--plan writes them)") != std::string::npos);
+  CHECK(imported.out.find("with the trace's 3 groups (--plan writes them, 1 in parts)") != std::string::npos);
   CHECK(
       imported.err.find("a plan's groups are neighbours in backward order: it holds 1 group of the job's in "
                         "parts, which the prediction that import prints does not\n") != std::string::npos);
