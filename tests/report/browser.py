@@ -69,6 +69,9 @@ def write_reports(fusewise, folder):
     named = folder / "named.json"
     named.write_text(json.dumps(all_named()))
     yield report("named", str(named), whole)
+    sharded = folder / "sharded.json"
+    sharded.write_text(json.dumps(with_shards()))
+    yield report("sharded", str(sharded), whole)
     stages = folder / "stages.json"
     stages.write_text(json.dumps(with_stages()))
     yield report("stages", str(stages), ["scaling", "timeline", "parts", "plan", "whatif", "sweep", "numbers"])
@@ -109,6 +112,12 @@ def all_named():
               **dict.fromkeys(("topk-a", "topk-dsa", "gtopk", "gaussian-k", "ok-topk", "hitopk"), {"density": 0.01})}
     return {"format": "fusewise.scenario", "version": 1, "name": "every named schedule", "profile": "resnet50-v100",
             "network": "v100-25gbe-nvlink", "workers": [16, 64], "schedules": [{"name": name, **needed.get(name, {})} for name in names]}
+
+
+def with_shards():
+    """A job of FSDP alone, whose times are an estimate."""
+    return {"format": "fusewise.scenario", "version": 1, "name": "FSDP", "network": "h100-nvlink-8", "workers": [2, 8],
+            "profile": {"estimate": "resnet18", "device": "h100"}, "schedules": ["fsdp2", {"name": "fsdp2", "fusion": "optimal"}]}
 
 
 def with_stages():
@@ -158,6 +167,13 @@ def made_up_front():
               "kept_groups": 0} for peak, us, bound in ((10**9, 2000, 1500), (2 * 10**9, 1000, 900))]
     return {"format": "fusewise.memory-front", "version": 1, "workers": 2, "exact": False, "looked_at": 9,
             "activations": True, "chosen": 1, "plans": plans}
+
+
+def check_sharded(page):
+    """What is pasted first is for FSDP, and no efficiency of a band is above 100 %."""
+    assert page.text_content("#plan pre").startswith("# FSDP"), page.text_content("#plan pre")
+    ticks = page.eval_on_selector_all("#scaling .pair figure:last-child svg text", "all => all.map(each => +each.textContent).filter(Number.isFinite)")
+    assert len(ticks) > 2 and max(ticks) <= 100, ticks
 
 
 def check_front(page):
@@ -397,6 +413,8 @@ def check_report(browser, html, views, keep):
             check_heat_map(page)
         if "front" in views:
             check_front(page)
+        if html.stem == "sharded":
+            check_sharded(page)
         if "live" in views:
             check_live(page)
         elif "accuracy" in views:

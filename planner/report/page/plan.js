@@ -19,7 +19,7 @@ function showPlan() {
   showGroups(section, document_, plan.explanation);
   const others = predicted.compared_with || [];
   if (others.length > 0) showOthers(section, predicted.iteration_us, others);
-  if (plan.emissions) showEmissions(section, plan.emissions);
+  if (plan.emissions) showEmissions(section, plan.emissions, document_.pipeline);
   if (plan.explanation) showWhatIfs(plan.explanation);
 }
 
@@ -37,7 +37,7 @@ function showStagePlans(section, plan) {
     ["workers", (row) => row.part.plan.workers], ["group", (row) => row.number], ["tensors", (row) => row.group.tensors.length], ["size", (row) => bytes(row.group.bytes)],
     ["in backward order", (row) => tensorsText(row.group), "wrap"], ...(plan.explanation ? times.map(([name, key]) => [name, (row) => ms(row.reason[key])]) : [])])]));
   showOthers(section, all.iteration_us, all.compared_with);
-  showEmissions(section, plan.emissions);
+  showEmissions(section, plan.emissions, all.pipeline);
   if (plan.explanation) showWhatIfs(plan.explanation);
 }
 
@@ -105,9 +105,10 @@ function showGroups(section, document_, explanation) {
   section.append(html("details", rows.length <= 12 ? { open: "" } : {}, [html("summary", {}, `All ${rows.length} groups` + (explanation ? " (times from the start of backward)" : "")), table(rows, columns)]));
 }
 
-function showEmissions(section, emissions) {
+function showEmissions(section, emissions, pipeline) {
+  const usual = pipeline === "sharded" ? "fsdp" : "ddp";
   section.append(html("h3", {}, "What to paste"));
-  let chosen = emissions.some((each) => each.target === "ddp" && each.text) ? "ddp" : (emissions.find((each) => each.text) || emissions[0]).target;
+  let chosen = emissions.some((each) => each.target === usual && each.text) ? usual : (emissions.find((each) => each.text) || emissions[0]).target;
   const summary = html("p", { class: "quiet" }), code = html("pre", { tabindex: 0, "aria-label": "code to paste" });
   const copy = html("button", { type: "button" }, "Copy");
   const show = () => {

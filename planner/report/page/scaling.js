@@ -28,10 +28,12 @@ function showScaling() {
   draws.push(chart(pair, () => "Iteration time in ms", (width) => curvesChart(width, shown(), {
     value: (entry) => entry.iteration_us / 1000, title: "iteration in ms", unit: " ms", logarithmic: true,
     low: (entry) => entry.interval && entry.interval.low_us / 1000, high: (entry) => entry.interval && entry.interval.high_us / 1000 })));
+  // A single worker varies along with the others, so that no efficiency is above 100 %.
+  const highest = (entry) => Math.max(entry.scaling_efficiency, Math.min(1, entry.scaling_efficiency * entry.iteration_us / entry.interval.low_us));
   draws.push(chart(pair, () => "Scaling efficiency in %", (width) => curvesChart(width, shown(), {
     value: (entry) => 100 * entry.scaling_efficiency, title: "efficiency in %", unit: " %", logarithmic: false,
     low: (entry) => entry.interval && 100 * entry.scaling_efficiency * entry.iteration_us / entry.interval.high_us,
-    high: (entry) => entry.interval && 100 * entry.scaling_efficiency * entry.iteration_us / entry.interval.low_us })));
+    high: (entry) => entry.interval && 100 * highest(entry) })));
   if (data.results.some((entry) => entry.interval))
     section.append(html("p", { class: "quiet" }, "Bands hold 95 % of iterations drawn from the measured spread of the inputs."));
   if (data.knees && data.knees.some((knee) => knee.is_passed && knee.workers > 1))
